@@ -1,0 +1,5 @@
+//! Makes a drill happen with real processes, watches it and compares it with the model.
+
+#![forbid(unsafe_code)]
+
+pub mod record;

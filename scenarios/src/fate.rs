@@ -1,0 +1,202 @@
+//! What SIGTERM does: the worker's posture, its seat and what stands before it give one effect.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Entrypoint, HandlerInstalled, OnSigterm, Scenario, ShellBehaviour, Status, Tick};
+
+/// What becomes of a worker whose top gets SIGTERM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// It reaches a handler: readiness is withdrawn, the worker drains and exits 0.
+    Drained,
+    /// Nothing changes until SIGKILL.
+    Ignored,
+    /// The worker is gone at once, and its invocations with it.
+    Terminated,
+    /// The top dies of it and the worker lives on.
+    Orphaned,
+}
+
+impl Effect {
+    /// All of them, with their names.
+    pub const NAMED: [(&'static str, Effect); 4] = [
+        ("drained", Effect::Drained),
+        ("ignored", Effect::Ignored),
+        ("terminated", Effect::Terminated),
+        ("orphaned", Effect::Orphaned),
+    ];
+
+    /// Its name as in a scenario.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Effect::NAMED[self as usize].0
+    }
+}
+
+/// What is known of the machine that a scenario is to run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// What its `/bin/sh -c 'WORKER'` does.
+    pub shell: ShellBehaviour,
+    /// What the scenario's custom entrypoint was measured to do. Without a measurement, `expected_effect` counts.
+    pub custom: Option<CustomBehaviour>,
+}
+
+/// What a custom entrypoint does with a worker, its posture and its seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CustomBehaviour {
+    /// What SIGTERM to the top does.
+    pub effect: Effect,
+    /// The top's status where SIGTERM ends it before the worker drained: `terminated` or `orphaned`.
+    pub status: Status,
+    /// Whether the top stays a parent of the worker, so that a signal to the top alone does not reach it.
+    pub top_stays: bool,
+}
+
+impl CustomBehaviour {
+    /// What a custom entrypoint with a declared `expected_effect` is taken for: an init, which stays the worker's
+    /// parent and reports a child that died of SIGTERM as exit code 143.
+    #[must_use]
+    pub fn of_init(effect: Effect) -> CustomBehaviour {
+        let status = if effect == Effect::Terminated { Status::CODE_143 } else { Status::SIGTERM };
+        CustomBehaviour { effect, status, top_stays: true }
+    }
+}
+
+/// What stands between the platform's signal and the worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Top {
+    /// The worker itself: started so, or exec'd into.
+    Worker,
+    /// A shell that waits for the worker and passes nothing on.
+    Shell,
+    /// A script whose trap passes SIGTERM on and reports how the worker ended.
+    Trap,
+    /// A command of the user's own.
+    Custom(CustomBehaviour),
+}
+
+impl Top {
+    fn of(scenario: &Scenario, host: &Host) -> Top {
+        match (&scenario.entrypoint, host.shell) {
+            (Entrypoint::Shell, ShellBehaviour::Stays) | (Entrypoint::Script, _) => Top::Shell,
+            (Entrypoint::ScriptTrap, _) => Top::Trap,
+            (Entrypoint::Custom(_), _) => {
+                let declared = scenario.expected_effect.map(CustomBehaviour::of_init);
+                Top::Custom(host.custom.or(declared).unwrap_or(CustomBehaviour::of_init(Effect::Drained)))
+            }
+            (Entrypoint::Exec | Entrypoint::Shell | Entrypoint::ShellExec | Entrypoint::ScriptExec, _) => Top::Worker,
+        }
+    }
+}
+
+/// What SIGTERM and SIGKILL do to worker 1 of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// What SIGTERM to the top does.
+    pub effect: Effect,
+    /// The top's status where the effect is `terminated` or `orphaned`.
+    pub status: Status,
+    /// Whether SIGKILL to the top leaves the worker alive.
+    pub survives_sigkill: bool,
+}
+
+/// What SIGTERM at `signal` will do to worker 1, from its posture at that moment, its seat and its entrypoint.
+///
+/// PID 1 of a PID namespace loses every signal whose action is the default one, from whoever it comes
+/// (`pid_namespaces(7)`); elsewhere the default action of SIGTERM is death (`signal(7)`). A shell that waits for a
+/// foreground child passes nothing on; as PID 1 it is deaf itself, elsewhere it dies and leaves the child behind.
+#[must_use]
+pub fn fate(scenario: &Scenario, host: &Host) -> Fate {
+    let pid_namespace = scenario.pid_namespace;
+    let handler_in_place = scenario.handler_installed == HandlerInstalled::AtStart
+        || Tick::START + scenario.startup_s <= scenario.signal_at();
+    let posture = match scenario.on_sigterm {
+        OnSigterm::Drain if !handler_in_place => OnSigterm::Default,
+        posture => posture,
+    };
+    let reached = |worker_is_pid1: bool| match posture {
+        OnSigterm::Drain => Effect::Drained,
+        OnSigterm::Ignore => Effect::Ignored,
+        OnSigterm::Default if worker_is_pid1 => Effect::Ignored,
+        OnSigterm::Default => Effect::Terminated,
+    };
+    let (effect, status, top_stays) = match Top::of(scenario, host) {
+        Top::Worker => (reached(pid_namespace), Status::SIGTERM, false),
+        Top::Shell if pid_namespace => (Effect::Ignored, Status::SIGTERM, true),
+        Top::Shell => (Effect::Orphaned, Status::SIGTERM, true),
+        Top::Trap => (reached(false), Status::CODE_143, true),
+        Top::Custom(custom) => (custom.effect, custom.status, custom.top_stays),
+    };
+    Fate { effect, status, survives_sigkill: top_stays && !pid_namespace }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Span;
+    use Effect::{Drained, Ignored, Orphaned, Terminated};
+
+    fn scenario(entrypoint: Entrypoint, pid_namespace: bool, on_sigterm: OnSigterm) -> Scenario {
+        Scenario { entrypoint, pid_namespace, on_sigterm, ..Scenario::new("fate", "fate") }
+    }
+
+    /// The measured facts, a row a form: [drain, default, ignore] as PID 1, then as an ordinary process.
+    #[test]
+    fn the_effect_of_every_form_seat_and_posture() {
+        let stays = Host { shell: ShellBehaviour::Stays, custom: None };
+        let becomes = Host { shell: ShellBehaviour::BecomesWorker, custom: None };
+        let worker = ([Drained, Ignored, Ignored], [Drained, Terminated, Ignored], Status::SIGTERM, false);
+        let shell = ([Ignored; 3], [Orphaned; 3], Status::SIGTERM, true);
+        let trap = ([Drained, Terminated, Ignored], [Drained, Terminated, Ignored], Status::CODE_143, true);
+        let rows = [
+            (Entrypoint::Exec, stays, worker),
+            (Entrypoint::Shell, becomes, worker),
+            (Entrypoint::ShellExec, stays, worker),
+            (Entrypoint::ScriptExec, stays, worker),
+            (Entrypoint::Shell, stays, shell),
+            (Entrypoint::Script, becomes, shell),
+            (Entrypoint::ScriptTrap, becomes, trap),
+        ];
+        for (entrypoint, host, (pid1, ordinary, status, top_stays)) in rows {
+            for (pid_namespace, effects) in [(true, pid1), (false, ordinary)] {
+                for (posture, effect) in OnSigterm::ALL.into_iter().zip(effects) {
+                    let scenario = scenario(entrypoint.clone(), pid_namespace, posture);
+                    let expected = Fate { effect, status, survives_sigkill: top_stays && !pid_namespace };
+                    assert_eq!(fate(&scenario, &host), expected, "{entrypoint:?} {pid_namespace} {posture:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_handler_that_comes_after_the_signal_is_no_handler() {
+        let host = Host { shell: ShellBehaviour::Stays, custom: None };
+        let mut late = scenario(Entrypoint::Exec, true, OnSigterm::Drain);
+        late.handler_installed = HandlerInstalled::AfterBoot;
+        late.startup_s = Span(200);
+        late.signal_at_s = Span(199);
+        assert_eq!(fate(&late, &host).effect, Ignored);
+        late.pid_namespace = false;
+        assert_eq!(fate(&late, &host).effect, Terminated);
+        // The boot that ends in the signal's tick ends before the signal is sent.
+        late.signal_at_s = Span(200);
+        assert_eq!(fate(&late, &host).effect, Drained);
+    }
+
+    #[test]
+    fn a_measurement_counts_for_more_than_a_declaration() {
+        let mut custom = scenario(Entrypoint::Custom(vec!["x".into(), "{worker}".into()]), false, OnSigterm::Drain);
+        custom.expected_effect = Some(Terminated);
+        let declared = Host { shell: ShellBehaviour::Stays, custom: None };
+        assert_eq!(
+            fate(&custom, &declared),
+            Fate { effect: Terminated, status: Status::CODE_143, survives_sigkill: true }
+        );
+        let behaviour = CustomBehaviour { effect: Drained, status: Status::SUCCESS, top_stays: false };
+        let measured = Host { custom: Some(behaviour), ..declared };
+        assert_eq!(fate(&custom, &measured).effect, Drained);
+        assert!(!fate(&custom, &measured).survives_sigkill);
+    }
+}

@@ -1,0 +1,209 @@
+//! What came of a drill: counts, lists, the gate and each worker's end.
+
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
+
+use crate::{Event, EventKind, RequestId, Scenario, Status, WorkerId};
+
+/// The sum of a drill, folded from its events.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Requests that arrived.
+    pub arrivals: u16,
+    /// Requests that a worker took.
+    pub admitted: u16,
+    /// Requests that nobody took.
+    pub rejected: u16,
+    /// Requests whose result was committed.
+    pub completed: Vec<RequestId>,
+    /// Requests whose invocation ended with its worker.
+    pub killed: Vec<RequestId>,
+    /// Requests that were neither completed nor killed when the drill ended.
+    pub running: Vec<RequestId>,
+    /// The committed results, by request.
+    pub sums: Sums,
+    /// Rejected per arrivals in percent, rounded to one decimal for show; the gate compares the exact value.
+    pub rejected_percent: f64,
+    /// The scenario's gate.
+    pub gate: Gate,
+    /// Each worker's end.
+    pub workers: Vec<WorkerOutcome>,
+}
+
+/// Committed results in the order of their requests. Written as an object from request to sum.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "std::collections::BTreeMap<RequestId, u32>")]
+pub struct Sums(pub Vec<(RequestId, u32)>);
+
+impl From<std::collections::BTreeMap<RequestId, u32>> for Sums {
+    fn from(map: std::collections::BTreeMap<RequestId, u32>) -> Sums {
+        Sums(map.into_iter().collect())
+    }
+}
+
+impl Serialize for Sums {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (request, sum) in &self.0 {
+            map.serialize_entry(request, sum)?;
+        }
+        map.end()
+    }
+}
+
+/// Whether a scenario lost nothing and rejected no more than allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    /// Nothing killed, nothing still running, and rejections within the allowance.
+    Pass,
+    /// Anything else.
+    Fail,
+}
+
+/// How one worker ended up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerOutcome {
+    /// Which.
+    pub worker: WorkerId,
+    /// Its last state.
+    pub state: WorkerState,
+    /// How its top ended, as a platform sees it; null while it lives.
+    pub status: Option<Status>,
+}
+
+/// The states of a worker as its platform sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkerState {
+    /// Booting.
+    Starting,
+    /// Takes requests.
+    Ready,
+    /// Finishes what it has and takes nothing new.
+    Draining,
+    /// Ended after draining.
+    Exited,
+    /// Ended by itself at the end of its startup.
+    Failed,
+    /// Ended by SIGTERM.
+    Terminated,
+    /// Ended by SIGKILL.
+    Killed,
+    /// Its top ended and it was left alive; it stays an orphan when it ends by itself later.
+    Orphaned,
+}
+
+impl WorkerState {
+    /// Its name as in the outcome.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            WorkerState::Starting => "starting",
+            WorkerState::Ready => "ready",
+            WorkerState::Draining => "draining",
+            WorkerState::Exited => "exited",
+            WorkerState::Failed => "failed",
+            WorkerState::Terminated => "terminated",
+            WorkerState::Killed => "killed",
+            WorkerState::Orphaned => "orphaned",
+        }
+    }
+}
+
+impl Outcome {
+    /// Folds the events of a drill, which must be in trace order.
+    #[must_use]
+    pub fn of(scenario: &Scenario, events: &[Event]) -> Outcome {
+        let mut fold = Fold::default();
+        for event in events {
+            fold.apply(&event.kind);
+        }
+        fold.finish(scenario)
+    }
+}
+
+#[derive(Default)]
+struct Fold {
+    arrivals: u16,
+    rejected: u16,
+    admitted: Vec<RequestId>,
+    killed: Vec<RequestId>,
+    sums: Vec<(RequestId, u32)>,
+    workers: Vec<WorkerOutcome>,
+}
+
+impl Fold {
+    fn apply(&mut self, kind: &EventKind) {
+        match *kind {
+            EventKind::StageEntered { .. } | EventKind::SigtermSent { .. } | EventKind::SigtermSkipped { .. } => {}
+            EventKind::SigtermIgnored { .. } | EventKind::SigkillSent { .. } | EventKind::OrphanExited { .. } => {}
+            EventKind::ResultCommitted { request, sum, .. } => self.sums.push((request, sum)),
+            EventKind::WorkerStarted { worker } => {
+                self.workers.push(WorkerOutcome { worker, state: WorkerState::Starting, status: None });
+            }
+            EventKind::WorkerReady { worker } => self.turn(worker, WorkerState::Ready, None),
+            EventKind::WorkerFailed { worker, status } => self.turn(worker, WorkerState::Failed, Some(status)),
+            EventKind::ReadinessWithdrawn { worker } => self.turn(worker, WorkerState::Draining, None),
+            EventKind::WorkerExited { worker, status } => {
+                let draining = self.workers.iter().any(|w| w.worker == worker && w.state == WorkerState::Draining);
+                let state = match status {
+                    Status::SIGKILL => WorkerState::Killed,
+                    _ if draining || status == Status::SUCCESS => WorkerState::Exited,
+                    _ => WorkerState::Terminated,
+                };
+                self.turn(worker, state, Some(status));
+            }
+            EventKind::WorkerOrphaned { worker, status } => self.turn(worker, WorkerState::Orphaned, Some(status)),
+            EventKind::InvocationKilled { request, .. } => self.killed.push(request),
+            EventKind::RequestAdmitted { request, .. } => {
+                self.arrivals += 1;
+                self.admitted.push(request);
+            }
+            EventKind::RequestRejected { .. } => {
+                self.arrivals += 1;
+                self.rejected += 1;
+            }
+        }
+    }
+
+    fn turn(&mut self, worker: WorkerId, state: WorkerState, status: Option<Status>) {
+        if let Some(known) = self.workers.iter_mut().find(|known| known.worker == worker) {
+            known.state = state;
+            known.status = status;
+        }
+    }
+
+    fn finish(mut self, scenario: &Scenario) -> Outcome {
+        self.sums.sort_unstable();
+        self.killed.sort_unstable();
+        self.workers.sort_unstable_by_key(|worker| worker.worker);
+        let completed: Vec<RequestId> = self.sums.iter().map(|(request, _)| *request).collect();
+        let over = |request: &RequestId| {
+            completed.binary_search(request).is_ok() || self.killed.binary_search(request).is_ok()
+        };
+        let running: Vec<RequestId> = self.admitted.iter().copied().filter(|request| !over(request)).collect();
+        let within_allowance = u32::from(self.rejected) * 100
+            <= u32::from(scenario.rejection_allowance_percent) * u32::from(self.arrivals);
+        let gate = match self.killed.is_empty() && running.is_empty() && within_allowance {
+            true => Gate::Pass,
+            false => Gate::Fail,
+        };
+        Outcome {
+            arrivals: self.arrivals,
+            admitted: self.admitted.len() as u16,
+            rejected: self.rejected,
+            completed,
+            killed: self.killed,
+            running,
+            sums: Sums(self.sums),
+            rejected_percent: one_decimal(f64::from(self.rejected) * 100.0 / f64::from(self.arrivals.max(1))),
+            gate,
+            workers: self.workers,
+        }
+    }
+}
+
+/// `value` rounded to one decimal; an exact half goes to the even digit, as everywhere in floating point.
+fn one_decimal(value: f64) -> f64 {
+    (value * 10.0).round_ties_even() / 10.0
+}

@@ -1,0 +1,90 @@
+//! What the processes of a drill say to each other: environment, HTTP bodies and notify messages.
+//!
+//! A worker is any program that keeps to this, in whatever language: it listens on `$PORT` with HTTP/1.1, answers
+//! `GET /readyz`, `GET /livez` and `POST /invocations`, tells its readiness by the systemd notify protocol
+//! (`sd_notify(3)`) and commits results to the store.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Reason, Stage};
+
+/// Environment variables that a worker is started with.
+pub mod env {
+    /// The TCP port to listen on, on all addresses.
+    pub const PORT: &str = "PORT";
+    /// The datagram socket for `READY=1` and `STOPPING=1` (`sd_notify(3)`).
+    pub const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+    /// The worker's name, `worker-1`.
+    pub const WORKER: &str = "TERMDRILL_WORKER";
+    /// Invocations it may hold at once, 1..=64.
+    pub const SLOTS: &str = "TERMDRILL_SLOTS";
+    /// CLOCK_MONOTONIC at tick 0 of the drill, in nanoseconds.
+    pub const ORIGIN_NS: &str = "TERMDRILL_ORIGIN_NS";
+    /// The real length of a tick in nanoseconds.
+    pub const TICK_NS: &str = "TERMDRILL_TICK_NS";
+    /// The tick at which its boot ends.
+    pub const READY_TICK: &str = "TERMDRILL_READY_TICK";
+    /// How many ticks an invocation takes.
+    pub const INVOCATION_TICKS: &str = "TERMDRILL_INVOCATION_TICKS";
+    /// `drain`, `default` or `ignore`.
+    pub const ON_SIGTERM: &str = "TERMDRILL_ON_SIGTERM";
+    /// `at_start` or `after_boot`.
+    pub const HANDLER_INSTALLED: &str = "TERMDRILL_HANDLER_INSTALLED";
+    /// `true` to exit 1 at the end of the boot.
+    pub const FAIL_BOOT: &str = "TERMDRILL_FAIL_BOOT";
+    /// The path of the result store, an SQLite database that exists already.
+    pub const STORE: &str = "TERMDRILL_STORE";
+    /// A stream socket that the harness listens on; when a connection to it ends, so does the harness, and the worker
+    /// exits at once. Only set where no PID namespace takes care of that.
+    pub const LIFELINE: &str = "TERMDRILL_LIFELINE";
+    /// The fault that the worker is seeded with.
+    pub const FAULT: &str = "TERMDRILL_FAULT";
+}
+
+/// The header that carries the tick of admission, from which the invocation's time counts. A worker that gets none
+/// counts from the tick in which it read the request.
+pub const TICK_HEADER: &str = "termdrill-tick";
+
+/// The body of `POST /invocations`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvocationRequest {
+    /// The request's number.
+    pub request: u16,
+    /// What to add up.
+    pub addends: Vec<u32>,
+}
+
+/// The body of a 503: why the worker refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Why.
+    pub reason: Reason,
+}
+
+/// One line of the answer to an accepted invocation (newline-delimited JSON). Every line carries the worker's
+/// CLOCK_MONOTONIC in microseconds, and how much later than planned it got to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// CLOCK_MONOTONIC when it happened, in microseconds.
+    pub at_us: u64,
+    /// How much later than planned, in microseconds; 0 where nothing was planned.
+    pub late_us: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub step: ProgressStep,
+}
+
+/// What happened to an invocation.
+#[expect(missing_docs, reason = "the fields say what they are: each is of the type of that name")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum ProgressStep {
+    /// The worker took it into this slot, numbered from 1.
+    Accepted { slot: u8 },
+    /// It entered a stage.
+    StageEntered { stage: Stage },
+    /// Its result is in the store.
+    ResultCommitted { sum: u32 },
+    /// The store did not take the result.
+    CommitFailed { error: String },
+}
