@@ -1,1 +1,3 @@
+//! How fast the model is.
+
 fn main() {}

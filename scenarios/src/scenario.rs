@@ -158,13 +158,3 @@ impl Scenario {
         u16::from(self.initial_workers) + u16::from(self.boot_replacement)
     }
 }
-
-impl Scenario {
-    /// Placeholder until the parser lands in this very commit series.
-    ///
-    /// # Errors
-    /// Never.
-    pub fn from_value(_: serde_json::Value) -> Result<Scenario, String> {
-        Ok(Scenario::new("x", "x"))
-    }
-}
