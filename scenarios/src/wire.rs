@@ -37,6 +37,8 @@ pub mod env {
     /// A stream socket that the harness listens on; when a connection to it ends, so does the harness, and the worker
     /// exits at once. Only set where no PID namespace takes care of that.
     pub const LIFELINE: &str = "TERMDRILL_LIFELINE";
+    /// `true` to run in the SCHED_RR class where that is allowed (`sched(7)`), so that other programs don't delay it.
+    pub const REALTIME: &str = "TERMDRILL_REALTIME";
     /// The fault that the worker is seeded with.
     pub const FAULT: &str = "TERMDRILL_FAULT";
 }
