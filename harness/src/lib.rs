@@ -2,4 +2,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod record;
+pub mod verdict;

@@ -43,6 +43,22 @@ pub enum Part {
     Admission,
 }
 
+impl Part {
+    /// What happens in it, in the plural.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Start => "starts",
+            Part::Completion => "completions",
+            Part::Boot => "boots",
+            Part::Signal => "SIGTERM",
+            Part::Kill => "SIGKILL",
+            Part::Exit => "exits",
+            Part::Admission => "admissions",
+        }
+    }
+}
+
 /// How late things of one part were, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {

@@ -1,0 +1,237 @@
+//! Decides what the attempts at a drill come to, or that one more has to be made. Pure.
+//!
+//! Noise is never a divergence and a divergence is never noise: a difference counts once it has shown again at a
+//! lower speed with everything in time, and an attempt that was late counts for nothing, whatever it showed.
+
+use crate::{
+    compare::Identity,
+    record::{Attempt, Lateness, Verdict},
+};
+
+/// How many attempts are made at a drill at most, unless less is asked for.
+pub const MAX_ATTEMPTS: usize = 5;
+
+/// What is to be done after an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// The drill is decided.
+    Done {
+        /// What it came to.
+        verdict: Verdict,
+        /// Why, in whole sentences; empty for a plain match.
+        reasons: Vec<String>,
+    },
+    /// One more attempt has to be made, at half the speed.
+    Repeat {
+        /// Why, in one sentence.
+        why: String,
+    },
+}
+
+/// What the attempts so far come to. `next_speed_available` tells whether one more can be made at a lower speed.
+#[must_use]
+pub fn decide(attempts: &[Attempt], next_speed_available: bool) -> Next {
+    let Some((last, earlier)) = attempts.split_last() else {
+        return inconclusive(vec!["No attempt could be made.".to_owned()]);
+    };
+    if !last.problems.is_empty() {
+        return inconclusive(last.problems.clone());
+    }
+    match (&last.difference, last.in_time()) {
+        (None, true) => Next::Done { verdict: Verdict::Matched, reasons: earlier.iter().map(set_aside).collect() },
+        (Some(_), true) if earlier.last().is_some_and(|previous| same_first_event(previous, last)) => diverged(
+            format!("The same event differed at speed {}, and again at speed {}", speed_before(earlier), last.speed),
+        ),
+        _ if next_speed_available => Next::Repeat { why: why_repeat(last) },
+        (Some(_), true) => match earlier.last() {
+            Some(previous) if previous.difference.is_some() && previous.in_time() => diverged(format!(
+                "The last two attempts, at speeds {} and {}, both differed, each at another event",
+                previous.speed, last.speed
+            )),
+            _ => inconclusive(vec![format!(
+                "The difference at speed {} was not confirmed: it takes one more attempt that shows it.",
+                last.speed
+            )]),
+        },
+        (_, false) => inconclusive(vec![too_late(last)]),
+    }
+}
+
+fn inconclusive(reasons: Vec<String>) -> Next {
+    Next::Done { verdict: Verdict::Inconclusive, reasons }
+}
+
+fn diverged(finding: String) -> Next {
+    Next::Done { verdict: Verdict::Diverged, reasons: vec![format!("{finding}, with everything in time.")] }
+}
+
+fn same_first_event(previous: &Attempt, last: &Attempt) -> bool {
+    let first = |attempt: &Attempt| attempt.difference.as_ref().and_then(Identity::of_difference);
+    first(previous).is_some() && first(previous) == first(last)
+}
+
+fn speed_before(earlier: &[Attempt]) -> f64 {
+    earlier.last().map_or(0.0, |attempt| attempt.speed)
+}
+
+/// Why an attempt that was followed by a match does not count.
+fn set_aside(attempt: &Attempt) -> String {
+    match &attempt.difference {
+        Some(_) if attempt.in_time() => {
+            format!("An attempt at speed {} differed in time, and the difference did not show again.", attempt.speed)
+        }
+        _ => too_late(attempt),
+    }
+}
+
+fn why_repeat(attempt: &Attempt) -> String {
+    match &attempt.difference {
+        Some(difference) if attempt.in_time() => {
+            format!("{} A difference counts once it has shown again at a lower speed.", difference.what)
+        }
+        _ => too_late(attempt),
+    }
+}
+
+/// What was too late by how much in an attempt.
+fn too_late(attempt: &Attempt) -> String {
+    let parts: Vec<String> = attempt.lateness.iter().filter(|part| !part.within_bounds()).map(late_part).collect();
+    format!("The machine was too slow for speed {}: {}.", attempt.speed, parts.join("; "))
+}
+
+fn late_part(late: &Lateness) -> String {
+    format!("{} {:.1} ms late where {:.1} ms are allowed", late.part.name(), ms(late.closest_us), ms(late.allowed_us))
+}
+
+fn ms(us: u64) -> f64 {
+    us as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use scenarios::{Event, EventKind, Outcome, RequestId, Scenario, Tick, WorkerId};
+
+    use super::*;
+    use crate::record::{Difference, Part};
+
+    /// What an attempt was like.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Was {
+        Good,
+        Late,
+        Differs(u16),
+        LateAndDiffers(u16),
+        Broken,
+    }
+    use Was::{Broken, Differs, Good, Late, LateAndDiffers};
+
+    fn difference(request: u16) -> Difference {
+        let kind = EventKind::ResultCommitted { request: RequestId(request), worker: WorkerId(1), sum: 9 };
+        let event = Event { t: Tick(100), kind };
+        Difference { t: event.t, expected: Some(event), observed: None, what: "It differs.".to_owned(), why: None }
+    }
+
+    fn attempts(were: &[Was]) -> Vec<Attempt> {
+        let attempt = |(index, was): (usize, &Was)| Attempt {
+            speed: 16.0 / f64::from(1u8 << index),
+            wall_ms: 1,
+            events: Vec::new(),
+            outcome: Outcome::of(&Scenario::new("a", "a"), &[]),
+            lateness: vec![Lateness {
+                part: Part::Admission,
+                count: 1,
+                median_us: 10,
+                worst_us: 4_100,
+                allowed_us: if matches!(was, Late | LateAndDiffers(_)) { 2_500 } else { 5_000 },
+                closest_us: 4_100,
+            }],
+            difference: match *was {
+                Differs(request) | LateAndDiffers(request) => Some(difference(request)),
+                _ => None,
+            },
+            problems: if *was == Broken { vec!["User namespaces are forbidden.".to_owned()] } else { Vec::new() },
+            remarks: Vec::new(),
+        };
+        were.iter().enumerate().map(attempt).collect()
+    }
+
+    /// One letter a decision: what it is while more attempts can be made, and when none can.
+    #[test]
+    fn what_the_attempts_come_to() {
+        let rows: [(&[Was], char, char); 21] = [
+            (&[], 'i', 'i'),
+            (&[Good], 'm', 'm'),
+            (&[Late], 'r', 'i'),
+            (&[Differs(1)], 'r', 'i'),
+            (&[LateAndDiffers(1)], 'r', 'i'),
+            (&[Broken], 'i', 'i'),
+            (&[Differs(1), Good], 'm', 'm'),
+            (&[Late, Good], 'm', 'm'),
+            (&[LateAndDiffers(1), Good], 'm', 'm'),
+            (&[Differs(1), Differs(1)], 'd', 'd'),
+            (&[LateAndDiffers(1), Differs(1)], 'd', 'd'),
+            (&[Differs(1), LateAndDiffers(1)], 'r', 'i'),
+            (&[LateAndDiffers(1), LateAndDiffers(1)], 'r', 'i'),
+            (&[Differs(1), Differs(2)], 'r', 'd'),
+            (&[LateAndDiffers(1), Differs(2)], 'r', 'i'),
+            (&[Late, Differs(2)], 'r', 'i'),
+            (&[Good, Differs(2)], 'r', 'i'),
+            (&[Differs(1), Late], 'r', 'i'),
+            (&[Differs(1), Late, Differs(1)], 'r', 'i'),
+            (&[Differs(1), Broken], 'i', 'i'),
+            (&[Differs(1), Differs(2), Differs(2)], 'd', 'd'),
+        ];
+        for (index, (were, while_more, at_the_end)) in rows.into_iter().enumerate() {
+            for (more, letter) in [(true, while_more), (false, at_the_end)] {
+                let next = decide(&attempts(were), more);
+                let is = match &next {
+                    Next::Repeat { .. } => 'r',
+                    Next::Done { verdict: Verdict::Matched, .. } => 'm',
+                    Next::Done { verdict: Verdict::Diverged, .. } => 'd',
+                    Next::Done { verdict: Verdict::Inconclusive, .. } => 'i',
+                };
+                assert_eq!(is, letter, "row {index}, more {more}: {next:?}");
+                if let Next::Done { verdict, reasons } = next {
+                    assert!(verdict == Verdict::Matched || !reasons.is_empty(), "row {index} gives no reason");
+                }
+            }
+        }
+    }
+
+    fn reasons(were: &[Was], more: bool) -> String {
+        match decide(&attempts(were), more) {
+            Next::Done { reasons, .. } => reasons.join(" | "),
+            Next::Repeat { why } => why,
+        }
+    }
+
+    #[test]
+    fn reasons_say_what_was_too_late_by_how_much() {
+        let too_slow = "The machine was too slow for speed 16: admissions 4.1 ms late where 2.5 ms are allowed.";
+        assert_eq!(reasons(&[Late], true), too_slow);
+        assert_eq!(reasons(&[LateAndDiffers(1)], false), too_slow);
+        assert_eq!(reasons(&[Late, Good], true), too_slow);
+        assert_eq!(reasons(&[Good], true), "");
+    }
+
+    #[test]
+    fn reasons_say_how_sure_a_divergence_is() {
+        assert_eq!(
+            reasons(&[Differs(1), Differs(1)], true),
+            "The same event differed at speed 16, and again at speed 8, with everything in time."
+        );
+        assert_eq!(
+            reasons(&[Differs(1), Differs(2)], false),
+            "The last two attempts, at speeds 16 and 8, both differed, each at another event, with everything in time."
+        );
+        assert_eq!(
+            reasons(&[Differs(1)], true),
+            "It differs. A difference counts once it has shown again at a lower speed."
+        );
+    }
+
+    #[test]
+    fn a_missing_facility_is_the_reason() {
+        assert_eq!(reasons(&[Broken], true), "User namespaces are forbidden.");
+    }
+}
