@@ -16,8 +16,9 @@ pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         let begun = candidate.strip_prefix(&name).is_some_and(|rest| rest.starts_with('_'));
         if begun { 1.0 } else { strsim::jaro_winkler(&name, &candidate) }
     };
-    let rated = known.map(|candidate| (likeness(candidate), candidate));
-    rated.filter(|(likeness, _)| *likeness >= 0.85).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate)
+    let rated = known.map(|candidate| (likeness(candidate), candidate)).filter(|(likeness, _)| *likeness >= 0.85);
+    // The first of several equals.
+    rated.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, candidate)| candidate)
 }
 
 #[cfg(test)]
