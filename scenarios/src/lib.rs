@@ -13,6 +13,7 @@ pub mod fate;
 pub mod fault;
 pub mod fields;
 pub mod id;
+pub mod lesson;
 pub mod model;
 mod near;
 pub mod outcome;
