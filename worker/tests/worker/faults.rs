@@ -1,0 +1,62 @@
+//! Seeded workers: wrong in one way, and in that way only.
+
+use hyper::StatusCode;
+use rustix::process::Signal;
+use scenarios::{
+    Fault, Status, Tick,
+    wire::{ProgressStep, env},
+};
+use worker::{clock, store};
+
+use crate::rig::{Rig, Running, block_on, lines};
+
+fn seeded(fault: Fault) -> Running {
+    Rig::new().with(env::FAULT, fault).start_and_wait_until_ready()
+}
+
+#[test]
+fn a_wrong_sum_is_one_too_high_in_the_store_too() {
+    let running = seeded(Fault::WrongSum);
+    let told = block_on(async { lines(running.client().await.invoke(16, Tick(0)).await).await });
+    assert_eq!(told.last().unwrap().step, ProgressStep::ResultCommitted { sum: 20 });
+    assert_eq!(store::read(&running.rig.store()).unwrap()[0].sum, 20);
+}
+
+#[test]
+fn a_long_stage_commits_a_third_later() {
+    let running = seeded(Fault::LongStage);
+    let told = block_on(async { lines(running.client().await.invoke(1, Tick(10)).await).await });
+    let last = told.last().unwrap();
+    assert_eq!(last.step, ProgressStep::ResultCommitted { sum: 4 });
+    assert_eq!((last.at_us - last.late_us) * 1_000, running.rig.schedule.start_of(Tick(10 + 12 + 4)));
+}
+
+#[test]
+fn kept_readiness_is_never_withdrawn_though_it_drains() {
+    let mut running = seeded(Fault::KeepsReadiness);
+    let now = running.rig.schedule.tick_at(clock::now_ns());
+    block_on(async {
+        let (mut client, mut other) = (running.client().await, running.client().await);
+        let first = client.invoke(1, Tick(now.0 + 100)).await;
+        running.signal(Signal::TERM);
+        running.wait_for("drains");
+        assert_eq!(other.get("/readyz").await, StatusCode::OK);
+        let second = other.invoke(2, Tick(now.0 + 200)).await;
+        assert_eq!(second.status(), StatusCode::OK);
+        lines(first).await;
+        assert_eq!(lines(second).await.last().unwrap().step, ProgressStep::ResultCommitted { sum: 5 });
+    });
+    assert_eq!(running.ended().0, Status::SUCCESS);
+    assert!(running.no_notification_waits());
+}
+
+#[test]
+fn an_early_exit_comes_in_the_middle_of_the_last_stage() {
+    let mut running = seeded(Fault::ExitsEarly);
+    let now = running.rig.schedule.tick_at(clock::now_ns());
+    block_on(async { running.client().await.invoke(1, now).await });
+    let (status, at_ns) = running.ended();
+    assert_eq!(status, Status::SUCCESS);
+    assert!(at_ns >= running.rig.schedule.start_of(Tick(now.0 + 10)));
+    assert_eq!(store::read(&running.rig.store()).unwrap(), []);
+}
