@@ -148,7 +148,7 @@ impl Fold {
                 let draining = self.workers.iter().any(|w| w.worker == worker && w.state == WorkerState::Draining);
                 let state = match status {
                     Status::SIGKILL => WorkerState::Killed,
-                    _ if draining || status == Status::SUCCESS => WorkerState::Exited,
+                    _ if draining => WorkerState::Exited,
                     _ => WorkerState::Terminated,
                 };
                 self.turn(worker, state, Some(status));
@@ -206,4 +206,57 @@ impl Fold {
 /// `value` rounded to one decimal; an exact half goes to the even digit, as everywhere in floating point.
 fn one_decimal(value: f64) -> f64 {
     (value * 10.0).round_ties_even() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Reason, Tick};
+
+    /// The outcome of a drill that admits some requests, all of which complete, and rejects others.
+    fn outcome(admitted: u16, rejected: u16, allowance_percent: u8) -> Outcome {
+        let worker = WorkerId::FIRST;
+        let event = |kind| Event { t: Tick::START, kind };
+        let mut events = Vec::new();
+        for request in (1..=admitted).map(RequestId) {
+            events.push(event(EventKind::RequestAdmitted { request, worker, slot: 1 }));
+            events.push(event(EventKind::ResultCommitted { request, worker, sum: request.sum() }));
+        }
+        for request in (admitted + 1..=admitted + rejected).map(RequestId) {
+            events.push(event(EventKind::RequestRejected { request, reason: Reason::NoFreeSlot, worker: None }));
+        }
+        let scenario = Scenario { rejection_allowance_percent: allowance_percent, ..Scenario::new("n", "t") };
+        Outcome::of(&scenario, &events)
+    }
+
+    #[test]
+    fn the_gate_compares_what_is_not_rounded() {
+        for (admitted, rejected, allowance_percent, percent, gate) in [
+            (7, 13, 65, 65.0, Gate::Pass),
+            (7, 13, 64, 65.0, Gate::Fail),
+            // 5.0125 % and 4.9875 % are both shown as 5.0 %.
+            (379, 20, 5, 5.0, Gate::Fail),
+            (381, 20, 5, 5.0, Gate::Pass),
+            (1, 0, 0, 0.0, Gate::Pass),
+            (0, 1, 100, 100.0, Gate::Pass),
+            (15, 1, 6, 6.2, Gate::Fail),
+        ] {
+            let outcome = outcome(admitted, rejected, allowance_percent);
+            assert_eq!((outcome.rejected_percent, outcome.gate), (percent, gate), "{rejected} beside {admitted}");
+        }
+    }
+
+    /// The exact quotient, rounded in decimal, for every count that a drill can come to.
+    #[test]
+    fn the_percentage_is_the_exact_one_rounded_once() {
+        for arrivals in 1..=391_u64 {
+            for rejected in 0..=arrivals {
+                let (tenths, rest) = (rejected * 1000 / arrivals, rejected * 1000 % arrivals);
+                let up = rest * 2 > arrivals || rest * 2 == arrivals && tenths % 2 == 1;
+                let exact = (tenths + u64::from(up)) as f64 / 10.0;
+                let shown = one_decimal(rejected as f64 * 100.0 / arrivals as f64);
+                assert_eq!(shown, exact, "{rejected} of {arrivals}");
+            }
+        }
+    }
 }

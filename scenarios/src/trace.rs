@@ -117,11 +117,12 @@ impl<E: Serialize + for<'de> Deserialize<'de>> Trace<E> {
     /// # Errors
     /// The reader's, or the first line that is not what it should be.
     pub fn read(input: impl BufRead) -> Result<Trace<E>, TraceError> {
-        let lines: Vec<String> = input.lines().collect::<io::Result<_>>()?;
+        // As bytes: a line can be cut off in the middle of a character too.
+        let lines: Vec<Vec<u8>> = input.split(b'\n').collect::<io::Result<_>>()?;
         let bad = |index: usize, problem: String| TraceError::Line { line: index + 1, problem };
         let first = lines.first().ok_or_else(|| bad(0, "there is none".to_owned()))?;
         let header: Header<serde_json::Value> =
-            serde_json::from_str(first).map_err(|error| bad(0, format!("not a trace header: {error}")))?;
+            serde_json::from_slice(first).map_err(|error| bad(0, format!("not a trace header: {error}")))?;
         if header.format != FORMAT {
             return Err(bad(0, format!("the format is {:?} and not {FORMAT:?}", header.format)));
         }
@@ -134,9 +135,9 @@ impl<E: Serialize + for<'de> Deserialize<'de>> Trace<E> {
             if trace.outcome.is_some() {
                 return Err(bad(index, "the outcome is not the last line".to_owned()));
             }
-            match serde_json::from_str::<E>(line) {
+            match serde_json::from_slice::<E>(line) {
                 Ok(event) => trace.events.push(event),
-                Err(error) => match serde_json::from_str::<Closing<Outcome>>(line) {
+                Err(error) => match serde_json::from_slice::<Closing<Outcome>>(line) {
                     Ok(closing) => trace.outcome = Some(closing.outcome),
                     Err(_) if index + 1 == lines.len() && error.is_eof() => break,
                     Err(_) => return Err(bad(index, format!("neither an event nor an outcome: {error}"))),

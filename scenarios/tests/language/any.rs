@@ -12,8 +12,8 @@ struct Aims {
     signal_at_arrival: Option<u32>,
     /// The boot's end at an arrival or at the signal.
     boot_at: Option<Aim>,
-    /// The deadline at the completion of some request admitted on its arrival.
-    deadline_at_completion: Option<u32>,
+    /// The deadline at the completion of the request that arrives as the n-th last before the signal, if it is admitted.
+    completion_at_deadline: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,11 +39,11 @@ fn small(max: u8) -> impl Strategy<Value = u8> {
 
 fn aims() -> impl Strategy<Value = Aims> {
     let boot = option::weighted(0.3, prop_oneof![(0..40u32).prop_map(Aim::Arrival), Just(Aim::Signal)]);
-    (option::weighted(0.3, 0..60u32), boot, option::weighted(0.4, 0..60u32)).prop_map(
-        |(signal_at_arrival, boot_at, deadline_at_completion)| Aims {
+    (option::weighted(0.3, 0..60u32), boot, option::weighted(0.4, 0..4u32)).prop_map(
+        |(signal_at_arrival, boot_at, completion_at_deadline)| Aims {
             signal_at_arrival,
             boot_at,
-            deadline_at_completion,
+            completion_at_deadline,
         },
     )
 }
@@ -68,7 +68,7 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
     let flags = (prop::bool::weighted(0.15), any::<bool>(), any::<bool>(), any::<bool>(), 0..=100u8);
     let postures = (select(OnSigterm::ALL.to_vec()), select(HandlerInstalled::ALL.to_vec()), entrypoint());
     (sizes, flags, postures, aims()).prop_map(|(sizes, flags, postures, aims)| {
-        let (initial_workers, slots_per_worker, mut startup, interval, invocation, mut signal, mut grace) = sizes;
+        let (initial_workers, slots_per_worker, mut startup, interval, mut invocation, mut signal, grace) = sizes;
         let arrival = |n: u32| 10 + interval * (n % (390 / interval + 1));
         if let Some(n) = aims.signal_at_arrival {
             signal = arrival(n);
@@ -78,9 +78,9 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
             Some(Aim::Signal) => startup = signal.min(300),
             None => {}
         }
-        if let Some(n) = aims.deadline_at_completion {
-            let completion = arrival(n) + invocation;
-            grace = completion.checked_sub(signal).filter(|grace| *grace <= 200).unwrap_or(grace);
+        if let Some(n) = aims.completion_at_deadline {
+            let before = (signal.saturating_sub(11) / interval).saturating_sub(n);
+            invocation = (signal + grace - arrival(before)).clamp(1, 600);
         }
         let (fail_worker_1, ready_only_routing, pid_namespace, boot_replacement, rejection_allowance_percent) = flags;
         let (on_sigterm, handler_installed, (entrypoint, expected_effect)) = postures;
@@ -109,7 +109,7 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
 /// Any machine, and what a custom entrypoint was measured to do on it.
 pub(crate) fn host() -> impl Strategy<Value = Host> {
     let shell = select(vec![ShellBehaviour::Stays, ShellBehaviour::BecomesWorker]);
-    let status = select(vec![Status::SIGTERM, Status::CODE_143, Status::Code(1)]);
+    let status = select(vec![Status::SIGTERM, Status::CODE_143, Status::Code(1), Status::SUCCESS]);
     let custom = (effect(), status, any::<bool>()).prop_map(|(effect, status, top_stays)| CustomBehaviour {
         effect,
         status,

@@ -14,6 +14,7 @@ fn config(cases: u32) -> ProptestConfig {
 /// Follows every invocation through the events. What is found is the requests that are still running.
 fn follow(scenario: &Scenario, events: &[Event]) -> Result<Vec<RequestId>, TestCaseError> {
     let mut running: BTreeMap<RequestId, (WorkerId, u8)> = BTreeMap::new();
+    let mut draining = false;
     for event in events {
         match event.kind {
             EventKind::RequestAdmitted { request, worker, slot } => {
@@ -27,8 +28,9 @@ fn follow(scenario: &Scenario, events: &[Event]) -> Result<Vec<RequestId>, TestC
             EventKind::ResultCommitted { request, worker, .. } | EventKind::InvocationKilled { request, worker } => {
                 prop_assert_eq!(running.remove(&request).map(|place| place.0), Some(worker));
             }
-            EventKind::WorkerExited { worker, status } if status == scenarios::Status::SUCCESS => {
-                prop_assert!(running.values().all(|place| place.0 != worker), "exit 0 with work in hand");
+            EventKind::ReadinessWithdrawn { .. } => draining = true,
+            EventKind::WorkerExited { worker, status } if draining && status == scenarios::Status::SUCCESS => {
+                prop_assert!(running.values().all(|place| place.0 != worker), "a drained exit with work in hand");
             }
             EventKind::OrphanExited { worker } => prop_assert!(running.values().all(|place| place.0 != worker)),
             _ => {}
@@ -145,4 +147,31 @@ proptest! {
         }
         let _ = scenario.with_settings([spoilt.as_str(), put.as_str()]);
     }
+}
+
+#[test]
+fn what_is_no_trace_is_told_by_its_line() {
+    let trace = |text: &str| Trace::<Event>::read(text.as_bytes()).map_err(|error| error.to_string());
+    let header = r#"{"format":"termdrill-trace","version":1,"source":"model","scenario":{"name":"n","title":"é"}}"#;
+    let event = r#"{"t":1.0,"event":"worker_started","worker":"worker-1"}"#;
+    let outcome = serde_json::to_string(&Outcome::of(&Scenario::new("n", "t"), &[])).unwrap();
+    let outcome = format!(r#"{{"outcome":{outcome}}}"#);
+    assert_eq!(trace(&format!("{header}\n{event}\n{outcome}\n")).unwrap().events.len(), 1);
+    for (text, message) in [
+        (String::new(), "line 1 of the trace: there is none"),
+        (header.replace("drill-", "drill+"), "line 1 of the trace: the format is \"termdrill+trace\" and not"),
+        (header.replace(":1,", ":2,"), "line 1 of the trace: version 2 can't be read, only 1"),
+        (header.replace("title", "titel"), "line 1 of the trace: titel: there is no such field; did you mean title?"),
+        (format!("{header}\n{{}}\n{event}"), "line 2 of the trace: neither an event nor an outcome"),
+        (format!("{header}\n{}\n", event.replace("1.0", "1.05")), "line 2 of the trace: neither an event nor"),
+        (format!("{header}\n{outcome}\n{event}\n"), "line 3 of the trace: the outcome is not the last line"),
+    ] {
+        let error = trace(&text).unwrap_err();
+        assert!(error.starts_with(message), "{error}");
+    }
+    // Cut off in the middle of a character of the last line.
+    let noted = event.replace("worker-1", "é");
+    let cut = noted.find('é').unwrap() + 1;
+    let stored = [header.as_bytes(), b"\n", &noted.as_bytes()[..cut]].concat();
+    assert_eq!(Trace::<Event>::read(stored.as_slice()).unwrap().events, []);
 }
