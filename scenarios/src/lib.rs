@@ -3,6 +3,24 @@
 //! Everything here is pure. A [`Scenario`] describes one drill, [`expect`] interprets it in integer ticks and gives
 //! the [`Event`]s that must be seen, and an [`Outcome`] sums them up. The processes that a drill starts speak of what
 //! they do in the same events, so that what was expected and what was observed can be compared line by line.
+//!
+//! ```
+//! use scenarios::{Gate, Host, Scenario, ShellBehaviour, expect};
+//!
+//! let scenario = Scenario::parse(r#"{ "name": "deaf", "title": "Nobody listens", "invocation_s": 8 }"#)?;
+//! let scenario = scenario.with_settings(["on_sigterm=drain", "rejection_allowance_percent=35"])?;
+//! let host = Host { shell: ShellBehaviour::Stays, custom: None };
+//! let expected = expect(&scenario, &host);
+//! assert_eq!(expected.outcome.completed.len(), 13);
+//! assert_eq!(expected.outcome.gate, Gate::Pass);
+//! # Ok::<(), scenarios::ScenarioError>(())
+//! ```
+//!
+//! - [`FIELDS`] is the language as a table; [`Scenario::parse`] and [`Scenario::with_settings`] read it and name
+//!   everything that is wrong at once.
+//! - [`catalogue`] holds scenarios that show one phenomenon each, and [`lesson`] what they are known to come to.
+//! - [`fate`](mod@fate) derives from posture, seat and entrypoint what SIGTERM does; [`model`] plays the drill.
+//! - [`trace`] stores what happened, a line an event; [`wire`] is what a worker has to speak.
 
 #![forbid(unsafe_code)]
 
