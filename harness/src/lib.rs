@@ -5,3 +5,8 @@
 pub mod compare;
 pub mod record;
 pub mod verdict;
+pub mod drill;
+pub mod entry;
+pub mod isolation;
+pub mod process;
+pub mod readable;

@@ -1,0 +1,463 @@
+//! Makes one drill happen with real processes and real signals.
+//!
+//! The shell around [`state::Drill`]: it waits for whatever comes next (a planned moment, a worker's notice, an answer,
+//! the end of a process), lets the drill decide, and carries out what it decided.
+
+pub mod lateness;
+pub mod notify;
+pub mod plan;
+pub mod settle;
+pub mod state;
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs::File,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    os::{fd::OwnedFd, linux::net::SocketAddrExt, unix::net},
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+use anyhow::Context;
+use router::{Exchange, Next, Opened};
+use scenarios::{Fault, RequestId, Scenario, Schedule, Tick, WorkerId, wire};
+use tokio::{
+    io::unix::AsyncFd,
+    net::TcpSocket,
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    task::{JoinSet, yield_now},
+};
+use worker::{
+    clock::{self, Timer},
+    store,
+};
+
+use self::{
+    notify::NotifySocket,
+    plan::Plan,
+    state::{Act, Drill, Input, Remains},
+};
+use crate::{
+    entry,
+    isolation::Isolation,
+    process::{self, Launch, Live, Other, Seat},
+    readable,
+    record::Observed,
+};
+
+/// What a drill needs.
+pub struct Setup<'a> {
+    /// What to drill.
+    pub scenario: &'a Scenario,
+    /// Model seconds in one real second.
+    pub speed: f64,
+    /// What goes wrong on purpose.
+    pub fault: Option<Fault>,
+    /// Whether requests are sent; a measurement sends none.
+    pub requests: bool,
+    /// The worker's argv.
+    pub worker: &'a [OsString],
+    /// Where scripts are written.
+    pub directory: &'a Path,
+    /// Where the result store is made.
+    pub store: PathBuf,
+    /// Opens the log of a worker.
+    pub log: &'a dyn Fn(WorkerId) -> io::Result<File>,
+    /// What keeps the drill apart from the rest of the machine.
+    pub isolation: &'a Isolation,
+}
+
+/// What came of it.
+pub struct Done {
+    /// What was observed, settled with the result store and in trace order, and the rest.
+    pub remains: Remains,
+    /// How long it took, in real milliseconds.
+    pub wall_ms: u64,
+    /// Each worker's process that was seen to be the worker itself, and its top's, for those that were started.
+    pub tops: BTreeMap<WorkerId, i32>,
+}
+
+/// Tells when a person, or whoever started us, wants it to end: the pipe from the outer process has something in it or
+/// is closed.
+#[derive(Debug)]
+pub struct StopPipe {
+    pipe: AsyncFd<OwnedFd>,
+}
+
+impl StopPipe {
+    /// Takes the reading end of the pipe. Nothing is ever read from it, so that it stays readable for good.
+    ///
+    /// # Errors
+    /// Of registering it with the runtime.
+    pub fn new(pipe: OwnedFd) -> io::Result<StopPipe> {
+        Ok(StopPipe { pipe: readable::register(pipe)? })
+    }
+
+    async fn stopped(&self) {
+        // An error would mean that the runtime is going away.
+        let _ = self.pipe.readable().await.map(|mut guard| guard.retain_ready());
+    }
+}
+
+/// How long it may take to start the workers before the drill's clock starts, in nanoseconds: once, and for each.
+const LEAD_NS: (u64, u64) = (10_000_000, 4_000_000);
+
+/// Runs the drill to its end. `live` sees every event as it becomes known.
+///
+/// Whatever happens, no process that it started is left when it returns.
+///
+/// # Errors
+/// Where the machine does not give what any drill needs: ports, sockets, files.
+pub async fn run(setup: &Setup<'_>, stop: &StopPipe, live: &mut dyn FnMut(&Observed)) -> anyhow::Result<Done> {
+    let run = Run::prepare(setup).await;
+    let done = match run {
+        Ok(run) => run.play(stop, live).await,
+        Err(error) => Err(error),
+    };
+    process::kill_all();
+    let (schedule, mut done) = done?;
+    let rows = store::read(&setup.store).context("the result store can't be read after the drill")?;
+    let (events, remarks) = settle::settle(done.remains.events, &rows, schedule);
+    done.remains.events = events;
+    done.remains.remarks.extend(remarks);
+    Ok(done)
+}
+
+/// What the tasks of a drill tell its loop.
+enum Wake {
+    /// Something happened.
+    Input(Input),
+    /// A worker's top can be reaped.
+    TopEnded(WorkerId),
+    /// A worker's top was started.
+    Top(WorkerId, Live),
+    /// It could not be.
+    NotStarted(WorkerId, String),
+}
+
+struct Run<'a> {
+    setup: &'a Setup<'a>,
+    plan: Plan,
+    argv: Vec<OsString>,
+    seat: Seat,
+    drill: Drill,
+    told: usize,
+    /// Keeps each worker's port from everybody else until the worker listens on it, and while it does.
+    ports: Vec<TcpSocket>,
+    sockets: BTreeMap<WorkerId, Rc<NotifySocket>>,
+    lifeline: Option<String>,
+    tops: BTreeMap<WorkerId, Live>,
+    pids: BTreeMap<WorkerId, i32>,
+    /// The processes below a top when a signal was last sent to it.
+    below: BTreeMap<WorkerId, Vec<Other>>,
+    wakes: UnboundedSender<(u64, Wake)>,
+    woken: UnboundedReceiver<(u64, Wake)>,
+    tasks: JoinSet<()>,
+    /// Tops that are being started at this moment.
+    starting: usize,
+}
+
+impl<'a> Run<'a> {
+    async fn prepare(setup: &'a Setup<'a>) -> anyhow::Result<Run<'a>> {
+        let scenario = setup.scenario;
+        let argv = entry::command(&scenario.entrypoint, setup.worker, setup.directory)
+            .context("the entrypoint can't be written down")?;
+        store::create(&setup.store).context("the result store can't be made")?;
+        let ports = (0..scenario.workers()).map(|_| reserve_port()).collect::<io::Result<Vec<_>>>();
+        let ports = ports.context("no TCP port can be had for a worker")?;
+        let addresses = ports.iter().map(TcpSocket::local_addr).collect::<io::Result<Vec<_>>>()?;
+        // A port that we hold tells this drill apart from every other one that runs now.
+        let name = addresses.first().map_or(0, SocketAddr::port).to_string();
+        let mut tasks = JoinSet::new();
+        let lifeline = match setup.isolation {
+            Isolation::Namespace => None,
+            Isolation::Bare { .. } => Some(lifeline(&name, &mut tasks).context("the workers' lifeline can't be made")?),
+        };
+        let (wakes, woken) = unbounded_channel();
+        let mut sockets = BTreeMap::new();
+        for worker in (1..=scenario.workers()).map(WorkerId) {
+            let socket = Rc::new(NotifySocket::open(&name, worker).context("no notify socket can be made")?);
+            tasks.spawn_local(listen(worker, Rc::clone(&socket), wakes.clone()));
+            sockets.insert(worker, socket);
+        }
+        let lead = LEAD_NS.0 + LEAD_NS.1 * u64::from(scenario.initial_workers);
+        let schedule = Schedule::new(clock::now_ns() + lead, setup.speed);
+        let plan = Plan::new(scenario, schedule, setup.requests, setup.fault);
+        let workers = addresses.into_iter().map(|addr| (Ipv4Addr::LOCALHOST, addr.port()).into()).collect();
+        Ok(Run {
+            setup,
+            drill: Drill::new(scenario, plan.clone(), workers, setup.fault),
+            plan,
+            argv,
+            seat: if scenario.pid_namespace { Seat::Pid1 } else { Seat::Ordinary },
+            told: 0,
+            ports,
+            sockets,
+            lifeline,
+            tops: BTreeMap::new(),
+            pids: BTreeMap::new(),
+            below: BTreeMap::new(),
+            wakes,
+            woken,
+            tasks,
+            starting: 0,
+        })
+    }
+
+    async fn play(mut self, stop: &StopPipe, live: &mut dyn FnMut(&Observed)) -> anyhow::Result<(Schedule, Done)> {
+        let started_ns = clock::now_ns();
+        for _ in 0..self.setup.scenario.initial_workers {
+            if let Some(act) = self.drill.start_worker(Tick::START) {
+                self.carry_out(act)?;
+            }
+        }
+        let moments = self.plan.moments().to_vec();
+        let mut moments = moments.into_iter().peekable();
+        let mut timer = Timer::new()?;
+        let mut finished = false;
+        while !finished {
+            let due = moments.peek().copied();
+            let until = async {
+                match due {
+                    Some((at_ns, _)) => timer.until(at_ns).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some((at_ns, wake)) = self.woken.recv() => finished = self.wake(at_ns, wake)?,
+                () = stop.stopped() => finished = self.handle(clock::now_ns(), Input::Stop)?,
+                waited = until => {
+                    waited?;
+                    // What happened before this moment is taken in first: the other tasks get their turn.
+                    yield_now().await;
+                    finished = self.catch_up()?;
+                    if let Some((_, moment)) = moments.next().filter(|_| !finished) {
+                        finished = self.handle(clock::now_ns(), Input::Due(moment))?;
+                    }
+                }
+            }
+            for observed in &self.drill.events()[self.told..] {
+                live(observed);
+            }
+            self.told = self.drill.events().len();
+        }
+        // A process that is only just being started must not escape the clean-up.
+        while self.starting > 0 {
+            let Some((at_ns, wake)) = self.woken.recv().await else { break };
+            self.wake(at_ns, wake)?;
+        }
+        self.tasks.abort_all();
+        let wall_ms = (clock::now_ns() - started_ns) / 1_000_000;
+        let schedule = self.plan.schedule;
+        Ok((schedule, Done { remains: self.drill.into_remains(), wall_ms, tops: self.pids }))
+    }
+
+    /// Takes in everything that has happened by now. True when the drill is over.
+    fn catch_up(&mut self) -> io::Result<bool> {
+        let mut finished = false;
+        while let Ok((at_ns, wake)) = self.woken.try_recv() {
+            finished |= self.wake(at_ns, wake)?;
+        }
+        let ended: Vec<WorkerId> =
+            self.tops.iter().filter(|(_, top)| top.has_ended()).map(|(&worker, _)| worker).collect();
+        for worker in ended {
+            finished |= self.wake(clock::now_ns(), Wake::TopEnded(worker))?;
+        }
+        Ok(finished)
+    }
+
+    fn wake(&mut self, at_ns: u64, wake: Wake) -> io::Result<bool> {
+        match wake {
+            Wake::Input(input) => self.handle(at_ns, input),
+            Wake::NotStarted(worker, problem) => {
+                self.starting -= 1;
+                self.handle(at_ns, Input::NotStarted { worker, problem })
+            }
+            Wake::Top(worker, top) => {
+                self.starting -= 1;
+                let pid = top.pid();
+                let (ended, wakes) = (top.watch()?, self.wakes.clone());
+                self.tasks.spawn_local(async move {
+                    ended.await;
+                    let _ = wakes.send((clock::now_ns(), Wake::TopEnded(worker)));
+                });
+                self.pids.insert(worker, pid);
+                self.tops.insert(worker, top);
+                self.handle(at_ns, Input::Started { worker, pid })
+            }
+            Wake::TopEnded(worker) => self.top_ended(at_ns, worker),
+        }
+    }
+
+    fn top_ended(&mut self, at_ns: u64, worker: WorkerId) -> io::Result<bool> {
+        let Some(top) = self.tops.remove(&worker) else { return Ok(false) };
+        // What it said before it ended comes before its end.
+        let mut finished = false;
+        while let Some((notices, pid)) = self.sockets.get(&worker).and_then(|socket| socket.try_next()) {
+            for notice in notices {
+                finished |= self.handle(at_ns, Input::Notified { worker, notice, pid })?;
+            }
+        }
+        match top.reap() {
+            Err(top) => {
+                self.tops.insert(worker, top);
+                Ok(finished)
+            }
+            Ok(ended) => {
+                let below = self.below.remove(&worker).unwrap_or_default();
+                let survivors: Vec<Other> = below.into_iter().filter(|process| !process.has_ended()).collect();
+                let pids = survivors.iter().map(Other::pid).collect();
+                if !survivors.is_empty() {
+                    self.tasks.spawn_local(outlive(worker, survivors, self.wakes.clone()));
+                }
+                Ok(finished | self.handle(at_ns, Input::TopEnded { worker, status: ended.status, survivors: pids })?)
+            }
+        }
+    }
+
+    fn handle(&mut self, at_ns: u64, input: Input) -> io::Result<bool> {
+        let mut finished = false;
+        for act in self.drill.handle(at_ns, input) {
+            finished |= act == Act::Finish;
+            self.carry_out(act)?;
+        }
+        Ok(finished)
+    }
+
+    fn carry_out(&mut self, act: Act) -> io::Result<()> {
+        match act {
+            Act::Finish => Ok(()),
+            Act::Start(worker) => self.start(worker),
+            Act::Send(worker, signal) => {
+                let Some(top) = self.tops.get(&worker) else { return Ok(()) };
+                self.below.insert(worker, process::descendants(top.pid()));
+                let at_ns = clock::now_ns();
+                top.signal(signal)?;
+                self.handle(at_ns, Input::Sent { worker, signal })?;
+                Ok(())
+            }
+            Act::Dispatch { request, worker: _, addr, tick } => {
+                self.tasks.spawn_local(exchange(request, addr, tick, self.wakes.clone()));
+                Ok(())
+            }
+        }
+    }
+
+    fn start(&mut self, worker: WorkerId) -> io::Result<()> {
+        let log = (self.setup.log)(worker)?;
+        let launch = Launch { argv: self.argv.clone(), env: self.environment(worker), log, seat: self.seat };
+        let wakes = self.wakes.clone();
+        self.starting += 1;
+        self.tasks.spawn_local(async move {
+            let started = process::spawn(launch).await;
+            let wake = match started {
+                Ok(top) => Wake::Top(worker, top),
+                Err(error) => Wake::NotStarted(worker, error.to_string()),
+            };
+            let _ = wakes.send((clock::now_ns(), wake));
+        });
+        Ok(())
+    }
+
+    /// Our own environment, and what makes the command a worker of this drill.
+    fn environment(&self, worker: WorkerId) -> Vec<(OsString, OsString)> {
+        let scenario = self.setup.scenario;
+        let port = self.ports.get(usize::from(worker.0) - 1).and_then(|port| port.local_addr().ok());
+        let schedule = self.plan.schedule;
+        let fails = scenario.fail_worker_1 && worker == WorkerId::FIRST;
+        let mut own: Vec<(&str, OsString)> = vec![
+            (wire::env::PORT, port.map_or(0, |addr| addr.port()).to_string().into()),
+            (wire::env::WORKER, worker.to_string().into()),
+            (wire::env::SLOTS, scenario.slots_per_worker.to_string().into()),
+            (wire::env::ORIGIN_NS, schedule.origin_ns.to_string().into()),
+            (wire::env::TICK_NS, schedule.tick_ns.to_string().into()),
+            (wire::env::READY_TICK, self.drill.ready_at(worker).0.to_string().into()),
+            (wire::env::INVOCATION_TICKS, scenario.invocation_s.0.to_string().into()),
+            (wire::env::ON_SIGTERM, scenario.on_sigterm.name().into()),
+            (wire::env::HANDLER_INSTALLED, scenario.handler_installed.name().into()),
+            (wire::env::FAIL_BOOT, fails.to_string().into()),
+            (wire::env::STORE, self.setup.store.clone().into_os_string()),
+        ];
+        if let Some(socket) = self.sockets.get(&worker) {
+            own.push((wire::env::NOTIFY_SOCKET, socket.address().into()));
+        }
+        if let Some(lifeline) = &self.lifeline {
+            own.push((wire::env::LIFELINE, lifeline.into()));
+        }
+        if let Some(fault) = self.setup.fault {
+            own.push((wire::env::FAULT, fault.name().into()));
+        }
+        let inherited = std::env::vars_os()
+            .filter(|(name, _)| own.iter().all(|(own, _)| name != own) && !name.as_encoded_bytes().starts_with(b"TERMDRILL_"));
+        inherited.chain(own.iter().map(|(name, value)| (OsString::from(name), value.clone()))).collect()
+    }
+}
+
+/// A port on all addresses that nobody else gets while we hold it: bound, but not listening. With SO_REUSEADDR on both
+/// sides the worker can bind it all the same (socket(7)).
+fn reserve_port() -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind((Ipv4Addr::UNSPECIFIED, 0).into())?;
+    Ok(socket)
+}
+
+/// A socket that workers connect to; they end when we do, since the connections end then.
+fn lifeline(name: &str, tasks: &mut JoinSet<()>) -> io::Result<String> {
+    let name = format!("termdrill-{name}-lifeline");
+    let listener = net::UnixListener::bind_addr(&net::SocketAddr::from_abstract_name(&name)?)?;
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::UnixListener::from_std(listener)?;
+    tasks.spawn_local(async move {
+        let mut held = Vec::new();
+        while let Ok((connection, _)) = listener.accept().await {
+            held.push(connection);
+        }
+    });
+    Ok(format!("@{name}"))
+}
+
+async fn listen(worker: WorkerId, socket: Rc<NotifySocket>, wakes: UnboundedSender<(u64, Wake)>) {
+    while let Ok((notices, pid)) = socket.next().await {
+        let at_ns = clock::now_ns();
+        for notice in notices {
+            let _ = wakes.send((at_ns, Wake::Input(Input::Notified { worker, notice, pid })));
+        }
+    }
+}
+
+async fn outlive(worker: WorkerId, survivors: Vec<Other>, wakes: UnboundedSender<(u64, Wake)>) {
+    for survivor in survivors {
+        if let Ok(ended) = survivor.watch() {
+            ended.await;
+        }
+    }
+    let _ = wakes.send((clock::now_ns(), Wake::Input(Input::SurvivorsEnded { worker })));
+}
+
+async fn exchange(request: RequestId, addr: SocketAddr, tick: Tick, wakes: UnboundedSender<(u64, Wake)>) {
+    let tell = |input| {
+        let _ = wakes.send((clock::now_ns(), Wake::Input(input)));
+    };
+    let body = wire::InvocationRequest { request: request.0, addends: request.addends().to_vec() };
+    // There is no time limit of its own: the end of the drill ends it.
+    match Exchange::open(addr, &body, tick, std::future::pending()).await {
+        Err(failure) => tell(Input::Failed { request, failure }),
+        Ok(Opened::Refused { reason }) => tell(Input::Refused { request, reason }),
+        Ok(Opened::Accepted { slot, at_us, mut exchange, .. }) => {
+            tell(Input::Accepted { request, slot, at_us });
+            loop {
+                match exchange.next().await {
+                    Next::Progress(progress) => tell(Input::Progress { request, progress }),
+                    Next::Ended(ending) => {
+                        tell(Input::Ended { request, ending });
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The check against the result store, after the last process of a drill is gone. Pure.
+//!
+//! Truth about completion is the store and not the answer: what is in it was committed, acknowledged or not, and what
+//! is not in it was not.
+
+use std::collections::BTreeMap;
+
+use scenarios::{Event, EventKind, RequestId, Schedule};
+use worker::store::Row;
+
+use crate::record::Observed;
+
+/// Corrects what was observed by what the store holds, and tells what had to be corrected.
+#[must_use]
+pub fn settle(mut events: Vec<Observed>, rows: &[Row], schedule: Schedule) -> (Vec<Observed>, Vec<String>) {
+    let mut remarks = Vec::new();
+    let mut rows: BTreeMap<RequestId, &Row> = rows.iter().map(|row| (row.request, row)).collect();
+    events.retain_mut(|observed| {
+        let EventKind::ResultCommitted { request, worker, ref mut sum } = observed.event.kind else { return true };
+        let Some(row) = rows.remove(&request) else {
+            remarks.push(format!("{request} was acknowledged by {worker} as committed, but the store has no result of it"));
+            return false;
+        };
+        if row.sum != *sum {
+            remarks.push(format!("{request} was acknowledged with the sum {sum}, but the store has {}", row.sum));
+            *sum = row.sum;
+        }
+        if row.worker != worker {
+            remarks.push(format!("{request} was acknowledged by {worker}, but {} committed it", row.worker));
+        }
+        true
+    });
+    // What is left was committed and never acknowledged: the worker died, or the connection broke, in between.
+    for row in rows.values() {
+        let Row { request, worker, sum, committed_us, .. } = **row;
+        let at_ns = committed_us.saturating_mul(1000);
+        let t = schedule.tick_at(at_ns + 999);
+        let at_us = (i128::from(at_ns) - i128::from(schedule.origin_ns)) / 1000;
+        let late_us = at_ns.saturating_sub(schedule.start_of(t)) / 1000;
+        remarks.push(format!("{request} was committed by {worker} at {t} s and never acknowledged"));
+        events.retain(|observed| {
+            !matches!(observed.event.kind, EventKind::InvocationKilled { request: killed, .. } if killed == request)
+        });
+        events.push(Observed {
+            event: Event { t, kind: EventKind::ResultCommitted { request, worker, sum } },
+            at_us: i64::try_from(at_us).unwrap_or(i64::MAX),
+            late_us,
+            pid: i32::try_from(row.pid).ok(),
+            note: Some("never acknowledged".to_owned()),
+        });
+    }
+    events.sort_by_key(|observed| (observed.event.order(), observed.at_us));
+    (events, remarks)
+}
+
+#[cfg(test)]
+mod tests {
+    use scenarios::{Tick, WorkerId};
+
+    use super::*;
+
+    const REQUEST: RequestId = RequestId(5);
+    const WORKER: WorkerId = WorkerId(1);
+
+    fn observed(t: u32, kind: EventKind) -> Observed {
+        Observed { event: Event { t: Tick(t), kind }, at_us: i64::from(t), late_us: 0, pid: None, note: None }
+    }
+
+    fn committed(sum: u32) -> EventKind {
+        EventKind::ResultCommitted { request: REQUEST, worker: WORKER, sum }
+    }
+
+    fn row(sum: u32) -> Row {
+        Row { request: REQUEST, worker: WORKER, pid: 7, addends: vec![5, 1, 2], sum, committed_us: 300_000 }
+    }
+
+    fn kinds(events: &[Observed]) -> Vec<EventKind> {
+        events.iter().map(|observed| observed.event.kind).collect()
+    }
+
+    /// Ten ticks a millisecond: a tick is 100 µs, so the row was committed in tick 3000.
+    const SCHEDULE: Schedule = Schedule { origin_ns: 0, tick_ns: 100_000 };
+
+    #[test]
+    fn an_acknowledged_result_that_is_in_the_store_stays() {
+        let (events, remarks) = settle(vec![observed(30, committed(8))], &[row(8)], SCHEDULE);
+        assert_eq!(kinds(&events), [committed(8)]);
+        assert!(remarks.is_empty());
+    }
+
+    #[test]
+    fn an_acknowledged_result_that_is_not_in_the_store_never_was() {
+        let (events, remarks) = settle(vec![observed(30, committed(8))], &[], SCHEDULE);
+        assert!(events.is_empty());
+        assert!(remarks[0].contains("the store has no result"));
+    }
+
+    #[test]
+    fn the_sum_in_the_store_counts() {
+        let (events, remarks) = settle(vec![observed(30, committed(8))], &[row(9)], SCHEDULE);
+        assert_eq!(kinds(&events), [committed(9)]);
+        assert_eq!(remarks.len(), 1);
+    }
+
+    #[test]
+    fn a_killed_invocation_with_a_result_was_not_killed_but_never_acknowledged() {
+        let killed = EventKind::InvocationKilled { request: REQUEST, worker: WORKER };
+        let (events, remarks) = settle(vec![observed(4000, killed)], &[row(8)], SCHEDULE);
+        assert_eq!(kinds(&events), [committed(8)]);
+        assert_eq!(events[0].event.t, Tick(3000));
+        assert_eq!(events[0].note.as_deref(), Some("never acknowledged"));
+        assert_eq!(remarks.len(), 1);
+    }
+}

@@ -1,0 +1,100 @@
+//! Entrypoint forms as command lines: what a platform would be told to run.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::Path,
+};
+
+use scenarios::{Entrypoint, entrypoint::WORKER_PLACEHOLDER};
+
+/// The shell that the forms speak of.
+pub const SH: &str = "/bin/sh";
+
+/// The command line of a form. `worker` is the worker's argv; scripts, where the form needs one, are written to
+/// `directory` and read from there by the shell.
+///
+/// # Errors
+/// When the script can't be written, or the worker's command line can't be quoted (it holds a NUL byte).
+pub fn command(form: &Entrypoint, worker: &[OsString], directory: &Path) -> io::Result<Vec<OsString>> {
+    let line = || quoted(worker);
+    let shell = |line: OsString| vec![OsString::from(SH), OsString::from("-c"), line];
+    let script = |body: OsString| -> io::Result<Vec<OsString>> {
+        let path = directory.join("entrypoint.sh");
+        fs::write(&path, body.as_bytes())
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        Ok(vec![OsString::from(SH), path.into_os_string()])
+    };
+    Ok(match form {
+        Entrypoint::Exec => worker.to_vec(),
+        Entrypoint::Shell => shell(line()?),
+        Entrypoint::ShellExec => shell(joined(["exec ".as_ref(), &line()?])),
+        Entrypoint::Script => script(joined(["#!/bin/sh\n".as_ref(), &line()?, "\nexit $?\n".as_ref()]))?,
+        Entrypoint::ScriptExec => script(joined(["#!/bin/sh\nexec ".as_ref(), &line()?, "\n".as_ref()]))?,
+        Entrypoint::ScriptTrap => script(joined(["#!/bin/sh\n".as_ref(), &line()?, TRAP.as_ref()]))?,
+        Entrypoint::Custom(words) => {
+            let mut argv = Vec::new();
+            for word in words {
+                match word.split_once(WORKER_PLACEHOLDER) {
+                    None => argv.push(OsString::from(word)),
+                    Some(("", "")) => argv.extend_from_slice(worker),
+                    Some((before, after)) => argv.push(joined([before.as_ref(), &line()?, after.as_ref()])),
+                }
+            }
+            argv
+        }
+    })
+}
+
+/// What follows the worker's command line in a script that passes SIGTERM on. A trap interrupts `wait`, which then
+/// reports a signal although the worker lives, so it waits until there is nobody left to wait for.
+const TRAP: &str = r#" &
+worker=$!
+trap 'kill -TERM "$worker" 2>/dev/null' TERM
+while :; do
+  wait "$worker"
+  status=$?
+  kill -0 "$worker" 2>/dev/null || break
+done
+exit "$status"
+"#;
+
+fn quoted(argv: &[OsString]) -> io::Result<OsString> {
+    let line = shlex::bytes::try_join(argv.iter().map(|word| word.as_bytes()));
+    line.map(OsString::from_vec).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+}
+
+fn joined<const N: usize>(parts: [&OsStr; N]) -> OsString {
+    let mut whole = OsString::new();
+    for part in parts {
+        whole.push(part);
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argv(form: &Entrypoint) -> Vec<String> {
+        let worker = [OsString::from("/opt/my tools/termdrill"), OsString::from("worker")];
+        let directory = tempfile::tempdir().unwrap();
+        let argv = command(form, &worker, directory.path()).unwrap();
+        argv.into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_worker_with_a_space_in_its_path_is_quoted_where_a_shell_reads_it() {
+        let custom = |words: &[&str]| Entrypoint::Custom(words.iter().map(|&word| word.to_owned()).collect());
+        let line = "'/opt/my tools/termdrill' worker";
+        assert_eq!(argv(&Entrypoint::Exec), ["/opt/my tools/termdrill", "worker"]);
+        assert_eq!(argv(&Entrypoint::Shell), ["/bin/sh", "-c", line]);
+        assert_eq!(argv(&Entrypoint::ShellExec), ["/bin/sh", "-c", &format!("exec {line}")]);
+        assert_eq!(
+            argv(&custom(&["tini", "--", "{worker}"])),
+            ["tini", "--", "/opt/my tools/termdrill", "worker"]
+        );
+        assert_eq!(argv(&custom(&["sh", "-c", "{worker}; true"])), ["sh", "-c", &format!("{line}; true")]);
+    }
+}

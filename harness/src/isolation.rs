@@ -1,0 +1,246 @@
+//! Nothing leaks, by construction: a drill runs in a process that is PID 1 of a PID namespace of its own.
+//!
+//! The outer `termdrill` starts the inner one, passes on what a person wants of it and waits. When the inner one ends,
+//! for whatever reason, the kernel kills everything else in its namespace (`pid_namespaces(7)`); when the outer one
+//! ends, the pipe between them closes and the inner one ends. Seats as PID 1 are namespaces inside this one.
+//!
+//! An ordinary user gets there by a user namespace (`user_namespaces(7)`). Where both are forbidden the drill runs in
+//! an ordinary child, a subreaper that kills what is left; workers then watch a socket of the harness.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use anyhow::{Context, bail};
+use nix::sched::{CloneFlags, unshare};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    mount::{MountFlags, MountPropagationFlags, mount, mount_change},
+    process::{getgid, getuid, set_child_subreaper},
+};
+use scenarios::{Signal, Status};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use crate::process::{Live, Seat, spawn_self};
+
+/// How a drill is kept apart from the rest of the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// In a PID namespace of its own, with a /proc of its own.
+    Namespace,
+    /// Not at all; seats as PID 1 can't be had.
+    Bare {
+        /// Why not, and what to change.
+        why: String,
+    },
+}
+
+/// What the inner process ends with when it can't mount a /proc of its own: it is then started again without.
+const NO_PROC: u8 = 125;
+/// What the outer process writes when the drill is to stop.
+const STOP: &[u8] = b"stop\n";
+
+#[derive(Serialize, Deserialize)]
+struct Envelope<J> {
+    isolation: Isolation,
+    job: J,
+}
+
+/// Does `job` in an inner process that is started with `arguments`, and gives its exit code.
+///
+/// A first SIGINT, SIGTERM, SIGHUP or SIGQUIT tells it to stop and clean up, a second one kills it; in both cases we
+/// then die of that signal ourselves, as whoever sent it expects.
+///
+/// # Errors
+/// When no inner process can be started, or it was killed.
+pub fn run_inside(arguments: &[&str], job: &impl Serialize) -> anyhow::Result<ExitCode> {
+    let signals = Signals::catch().context("the handlers for Ctrl-C and the like can't be installed")?;
+    let mut isolation = namespaces();
+    loop {
+        let seat = match isolation {
+            Isolation::Namespace => Seat::Pid1,
+            Isolation::Bare { .. } => Seat::Ordinary,
+        };
+        let (inner, mut control) = match spawn_self(arguments, seat) {
+            Ok(spawned) => spawned,
+            Err(error) if seat == Seat::Pid1 => {
+                isolation = Isolation::Bare { why: forbidden(&error) };
+                continue;
+            }
+            Err(error) => return Err(error).context("the process that runs the drill can't be started"),
+        };
+        let mut line = serde_json::to_vec(&Envelope { isolation: isolation.clone(), job })?;
+        line.push(b'\n');
+        // An inner process that is gone already tells more by its status than this pipe does.
+        let _ = control.write_all(&line);
+        let status = signals.wait_for(inner, &mut control)?;
+        if let Some(signal) = signals.received() {
+            // Ends us by that signal.
+            signal_hook::low_level::emulate_default_handler(signal)?;
+        }
+        match (status, seat) {
+            (Status::Code(NO_PROC), Seat::Pid1) => {
+                let why = "a /proc for the PID namespace of the drill can't be mounted here (mount(2) was refused); \
+                           run it where mounting is allowed, for example as root or outside of a container";
+                isolation = Isolation::Bare { why: why.to_owned() };
+            }
+            (Status::Code(code), _) => return Ok(ExitCode::from(code)),
+            (Status::Signal(signal), _) => bail!(
+                "the process that runs the drill was killed by {signal}; everything in the drill was killed with it. \
+                 Was the machine out of memory?"
+            ),
+        }
+    }
+}
+
+/// The signals that mean "stop" for a program in a terminal or a service.
+struct Signals {
+    last: Arc<AtomicUsize>,
+    woken: UnixStream,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Signals> {
+        let last = Arc::new(AtomicUsize::new(0));
+        let (woken, waker) = UnixStream::pair()?;
+        woken.set_nonblocking(true)?;
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+            signal_hook::flag::register_usize(signal, Arc::clone(&last), signal.cast_unsigned() as usize)?;
+            signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
+        }
+        Ok(Signals { last, woken })
+    }
+
+    fn received(&self) -> Option<i32> {
+        let last = self.last.load(Ordering::SeqCst);
+        i32::try_from(last).ok().filter(|&signal| signal != 0)
+    }
+
+    fn wait_for(&self, mut inner: Live, control: &mut impl Write) -> io::Result<Status> {
+        let mut told = false;
+        loop {
+            let mut polled =
+                [PollFd::from_borrowed_fd(inner.pidfd(), PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
+            match poll(&mut polled, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            inner = match inner.reap() {
+                Ok(ended) => return Ok(ended.status),
+                Err(inner) => inner,
+            };
+            let mut wakes = [0; 16];
+            if matches!((&self.woken).read(&mut wakes), Ok(count) if count > 0) {
+                if told {
+                    inner.signal(Signal::KILL)?;
+                } else {
+                    // Where the pipe is closed it has ended, or is about to.
+                    let _ = control.write_all(STOP);
+                    told = true;
+                }
+            }
+        }
+    }
+}
+
+/// Gets what it takes to make PID namespaces. Must come before any thread is started: a process with several can't
+/// enter a user namespace (unshare(2), EINVAL).
+fn namespaces() -> Isolation {
+    if has_sys_admin() {
+        return Isolation::Namespace;
+    }
+    let (uid, gid) = (getuid(), getgid());
+    if let Err(errno) = unshare(CloneFlags::CLONE_NEWUSER) {
+        return Isolation::Bare { why: forbidden(&errno.into()) };
+    }
+    // User 0 in there, and nobody else: with a map to itself the capabilities would be lost at exec.
+    let written = fs::write("/proc/self/setgroups", "deny")
+        .and_then(|()| fs::write("/proc/self/uid_map", format!("0 {} 1", uid.as_raw())))
+        .and_then(|()| fs::write("/proc/self/gid_map", format!("0 {} 1", gid.as_raw())));
+    match written {
+        Ok(()) => Isolation::Namespace,
+        Err(error) => Isolation::Bare { why: forbidden(&error) },
+    }
+}
+
+/// CAP_SYS_ADMIN is number 21 (capabilities(7)).
+fn has_sys_admin() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & (1 << 21) != 0)
+}
+
+fn forbidden(error: &io::Error) -> String {
+    format!(
+        "no PID namespace can be made here ({error}); run as root, or allow user namespaces: \
+         sysctl user.max_user_namespaces above 0, and where they exist kernel.unprivileged_userns_clone=1 and \
+         kernel.apparmor_restrict_unprivileged_userns=0"
+    )
+}
+
+/// The inner process, from its first step on: takes its job from the pipe and does it.
+///
+/// `work` gets the job and the pipe, which is readable when the drill is to stop: the outer process said so or is gone.
+///
+/// # Errors
+/// Those of `work`, and when there is no job.
+pub fn inside<J: DeserializeOwned>(
+    work: impl FnOnce(J, Isolation, OwnedFd) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    let control = io::stdin().as_fd().try_clone_to_owned()?;
+    let Some(line) = read_line(&control).context("this command is for termdrill's own use: it runs a drill")? else {
+        return Ok(ExitCode::FAILURE);
+    };
+    let Envelope { isolation, job } = serde_json::from_slice(&line)?;
+    match isolation {
+        Isolation::Namespace => {
+            if own_proc().is_err() {
+                return Ok(ExitCode::from(NO_PROC));
+            }
+        }
+        // Orphans of the drill come to us and not to the host's init (PR_SET_CHILD_SUBREAPER(2const)).
+        Isolation::Bare { .. } => set_child_subreaper(Some(rustix::process::getpid()))?,
+    }
+    work(job, isolation, control)
+}
+
+/// The job, or nothing where the outer process went away first. Byte by byte would be slow and more than a line would
+/// take away what follows, so the line is peeked at in the pipe's own portions: nothing follows it until the drill is
+/// to stop, and what is left of that is only a wake-up.
+fn read_line(control: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let mut portion = [0; 4096];
+    loop {
+        match rustix::io::read(control, &mut portion) {
+            Ok(0) => return Ok(None),
+            Ok(count) => line.extend_from_slice(&portion[..count]),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
+            // Told to stop before it began: there is nothing to do.
+            return Ok((end + 1 == line.len()).then_some(line));
+        }
+    }
+}
+
+/// A mount namespace with a /proc that shows the pids of our PID namespace. Without nosuid, nodev and noexec the kernel
+/// refuses it in a user namespace, since it would show more than the host's own (mount_namespaces(7)).
+fn own_proc() -> io::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+    mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)?;
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! The only place that starts, signals and reaps the processes of a drill.
+//!
+//! A process is a [`Live`] one until it is reaped; reaping consumes it, so a process that is gone can't be signalled.
+
+mod cleanup;
+mod live;
+mod spawn;
+mod tree;
+
+pub use cleanup::kill_all;
+pub use live::{Ended, Live, Other};
+pub use spawn::{Launch, Seat, SpawnError, spawn, spawn_self};
+pub use tree::{children, descendants};
