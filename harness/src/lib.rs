@@ -2,11 +2,19 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cli;
+pub mod commands;
 pub mod compare;
-pub mod record;
-pub mod verdict;
 pub mod drill;
 pub mod entry;
+pub mod failure;
+pub mod host;
+pub mod input;
 pub mod isolation;
 pub mod process;
 pub mod readable;
+pub mod record;
+pub mod report;
+pub mod run;
+pub mod runs;
+pub mod verdict;

@@ -1,2 +1,44 @@
-//! The command line program.
-fn main() {}
+//! termdrill: what really happens to the work in flight when a container is told to stop.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    ffi::OsStr,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use clap::Parser;
+use harness::{
+    cli::{Cli, Command},
+    commands, failure, host, run,
+};
+
+fn main() -> ExitCode {
+    // A worker has to take its posture on SIGTERM before anything else, the reading of a command line included.
+    if std::env::args_os().nth(1).as_deref() == Some(OsStr::new("worker")) {
+        return worker::run();
+    }
+    dispatch(Cli::parse()).unwrap_or_else(|error| {
+        let (text, exit_code) = failure::explain(&error);
+        // With stderr gone there is nobody left to tell.
+        let _ = io::stderr().write_all(text.as_bytes());
+        ExitCode::from(exit_code)
+    })
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    let display = cli.display;
+    match cli.command {
+        Command::List { json } => commands::list(display, json),
+        Command::Show { name, json } => commands::show(display, &name, json, host::look),
+        Command::Model(args) => commands::model(display, &args, host::look),
+        Command::Run(args) => run::outer(display, &args),
+        Command::Runs { json } => commands::list_runs(display, json),
+        Command::Replay { run, json } => commands::replay(display, &run, json),
+        Command::Completions { shell } => commands::completions(shell),
+        Command::Worker => Ok(worker::run()),
+        Command::Drill => run::inner(),
+        Command::PrintPid => commands::print_pid(),
+    }
+}

@@ -40,11 +40,11 @@ pub fn decide(attempts: &[Attempt], next_speed_available: bool) -> Next {
     match (&last.difference, last.in_time()) {
         (None, true) => Next::Done { verdict: Verdict::Matched, reasons: earlier.iter().map(set_aside).collect() },
         (Some(_), true) if earlier.last().is_some_and(|previous| same_first_event(previous, last)) => diverged(
-            format!("The same event differed at speed {}, and again at speed {}", speed_before(earlier), last.speed),
+            &format!("The same event differed at speed {}, and again at speed {}", speed_before(earlier), last.speed),
         ),
         _ if next_speed_available => Next::Repeat { why: why_repeat(last) },
         (Some(_), true) => match earlier.last() {
-            Some(previous) if previous.difference.is_some() && previous.in_time() => diverged(format!(
+            Some(previous) if previous.difference.is_some() && previous.in_time() => diverged(&format!(
                 "The last two attempts, at speeds {} and {}, both differed, each at another event",
                 previous.speed, last.speed
             )),
@@ -61,7 +61,7 @@ fn inconclusive(reasons: Vec<String>) -> Next {
     Next::Done { verdict: Verdict::Inconclusive, reasons }
 }
 
-fn diverged(finding: String) -> Next {
+fn diverged(finding: &str) -> Next {
     Next::Done { verdict: Verdict::Diverged, reasons: vec![format!("{finding}, with everything in time.")] }
 }
 

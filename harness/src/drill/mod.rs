@@ -16,7 +16,7 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
     os::{fd::OwnedFd, linux::net::SocketAddrExt, unix::net},
-    path::{Path, PathBuf},
+    path::Path,
     rc::Rc,
 };
 
@@ -48,6 +48,7 @@ use crate::{
 };
 
 /// What a drill needs.
+#[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// What to drill.
     pub scenario: &'a Scenario,
@@ -55,18 +56,27 @@ pub struct Setup<'a> {
     pub speed: f64,
     /// What goes wrong on purpose.
     pub fault: Option<Fault>,
-    /// Whether requests are sent; a measurement sends none.
-    pub requests: bool,
+    /// How much of it is played.
+    pub extent: Extent,
     /// The worker's argv.
     pub worker: &'a [OsString],
     /// Where scripts are written.
     pub directory: &'a Path,
     /// Where the result store is made.
-    pub store: PathBuf,
+    pub store: &'a Path,
     /// Opens the log of a worker.
     pub log: &'a dyn Fn(WorkerId) -> io::Result<File>,
     /// What keeps the drill apart from the rest of the machine.
     pub isolation: &'a Isolation,
+}
+
+/// How much of a scenario is played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of its 60 model seconds, with all its requests.
+    Whole,
+    /// No requests, and no longer than to its deadline.
+    Measurement,
 }
 
 /// What came of it.
@@ -118,7 +128,7 @@ pub async fn run(setup: &Setup<'_>, stop: &StopPipe, live: &mut dyn FnMut(&Obser
     };
     process::kill_all();
     let (schedule, mut done) = done?;
-    let rows = store::read(&setup.store).context("the result store can't be read after the drill")?;
+    let rows = store::read(setup.store).context("the result store can't be read after the drill")?;
     let (events, remarks) = settle::settle(done.remains.events, &rows, schedule);
     done.remains.events = events;
     done.remains.remarks.extend(remarks);
@@ -164,7 +174,7 @@ impl<'a> Run<'a> {
         let scenario = setup.scenario;
         let argv = entry::command(&scenario.entrypoint, setup.worker, setup.directory)
             .context("the entrypoint can't be written down")?;
-        store::create(&setup.store).context("the result store can't be made")?;
+        store::create(setup.store).context("the result store can't be made")?;
         let ports = (0..scenario.workers()).map(|_| reserve_port()).collect::<io::Result<Vec<_>>>();
         let ports = ports.context("no TCP port can be had for a worker")?;
         let addresses = ports.iter().map(TcpSocket::local_addr).collect::<io::Result<Vec<_>>>()?;
@@ -184,7 +194,7 @@ impl<'a> Run<'a> {
         }
         let lead = LEAD_NS.0 + LEAD_NS.1 * u64::from(scenario.initial_workers);
         let schedule = Schedule::new(clock::now_ns() + lead, setup.speed);
-        let plan = Plan::new(scenario, schedule, setup.requests, setup.fault);
+        let plan = Plan::new(scenario, schedule, setup.extent, setup.fault);
         let workers = addresses.into_iter().map(|addr| (Ipv4Addr::LOCALHOST, addr.port()).into()).collect();
         Ok(Run {
             setup,
@@ -379,7 +389,7 @@ impl<'a> Run<'a> {
             (wire::env::ON_SIGTERM, scenario.on_sigterm.name().into()),
             (wire::env::HANDLER_INSTALLED, scenario.handler_installed.name().into()),
             (wire::env::FAIL_BOOT, fails.to_string().into()),
-            (wire::env::STORE, self.setup.store.clone().into_os_string()),
+            (wire::env::STORE, self.setup.store.into()),
         ];
         if let Some(socket) = self.sockets.get(&worker) {
             own.push((wire::env::NOTIFY_SOCKET, socket.address().into()));

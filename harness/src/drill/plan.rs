@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use scenarios::{Fault, RequestId, Scenario, Schedule, Span, Tick};
 
+use super::Extent;
 use crate::record::Part;
 
 /// Where in its tick the harness does what, in percent.
@@ -55,11 +56,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of `scenario`; without `arrivals` no request is sent, as for a measurement.
+    /// The plan of `scenario`, or of the extent of it that is played.
     #[must_use]
-    pub fn new(scenario: &Scenario, schedule: Schedule, arrivals: bool, fault: Option<Fault>) -> Plan {
-        let arrivals: Vec<(RequestId, Tick)> = if arrivals { scenario.arrivals().collect() } else { Vec::new() };
+    pub fn new(scenario: &Scenario, schedule: Schedule, extent: Extent, fault: Option<Fault>) -> Plan {
         let (signal_at, mut deadline) = (scenario.signal_at(), scenario.deadline());
+        let (arrivals, end): (Vec<(RequestId, Tick)>, Tick) = match extent {
+            Extent::Whole => (scenario.arrivals().collect(), Tick::END),
+            Extent::Measurement => (Vec::new(), deadline),
+        };
         if fault == Some(Fault::KillsEarly) {
             deadline = Tick(deadline.0.saturating_sub(Span::seconds(1).0).max(signal_at.0));
         }
@@ -68,7 +72,7 @@ impl Plan {
             (schedule.within(signal_at, percent::SIGTERM), Moment::Sigterm),
             (schedule.within(signal_at, judge), Moment::Judge),
             (schedule.within(deadline, percent::SIGKILL), Moment::Sigkill),
-            (schedule.within(Tick::END, percent::END), Moment::End),
+            (schedule.within(end, percent::END), Moment::End),
         ];
         if scenario.boot_replacement {
             moments.push((schedule.within(signal_at, percent::SIGTERM), Moment::Replacement));
@@ -130,7 +134,7 @@ mod tests {
     use super::*;
 
     fn plan(scenario: &Scenario) -> Plan {
-        Plan::new(scenario, Schedule::new(0, 10.0), true, None)
+        Plan::new(scenario, Schedule::new(0, 10.0), Extent::Whole, None)
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::{
 use crate::record::{Observed, Part};
 
 /// Something that happened.
+#[expect(missing_docs, reason = "the fields say what they are: each is of the type of that name")]
 #[derive(Debug)]
 pub enum Input {
     /// A planned moment has come.
@@ -50,6 +51,7 @@ pub enum Input {
 }
 
 /// Something to do.
+#[expect(missing_docs, reason = "the fields say what they are: each is of the type of that name")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Start this worker.

@@ -9,5 +9,5 @@ mod tree;
 
 pub use cleanup::kill_all;
 pub use live::{Ended, Live, Other};
-pub use spawn::{Launch, Seat, SpawnError, spawn, spawn_self};
+pub use spawn::{Launch, Seat, SpawnError, output, spawn, spawn_self};
 pub use tree::{children, descendants};

@@ -172,3 +172,18 @@ pub fn spawn_self(arguments: &[&str], seat: Seat) -> io::Result<(Live, ChildStdi
     let pid = Pid::from_raw(child.id().cast_signed()).ok_or_else(|| io::Error::other("the kernel gave no pid"))?;
     Ok((Live::adopt(pid)?, stdin))
 }
+
+/// Runs a command to its end, and gives its pid and what it printed.
+///
+/// # Errors
+/// What the kernel said.
+#[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
+pub fn output(argv: &[&str]) -> io::Result<(u32, String)> {
+    let (program, arguments) =
+        argv.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))?;
+    let mut command = Command::new(program);
+    let child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let pid = child.id();
+    let output = child.wait_with_output()?;
+    Ok((pid, String::from_utf8_lossy(&output.stdout).into_owned()))
+}

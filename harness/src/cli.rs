@@ -1,0 +1,276 @@
+//! The command line: what can be asked for, and how it is explained.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use scenarios::{Fault, ShellBehaviour};
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::MAX_ATTEMPTS;
+
+const ABOUT: &str = "Drills how services end: real processes, real signals, compared with what should happen";
+
+const EXAMPLES: &str = "\
+Examples:
+  termdrill run ignored-signal               a worker that does not hear SIGTERM
+  termdrill run handler-grace-10 --speed 60  the same with a handler, in one second
+  termdrill list                             every scenario there is
+  termdrill show shell-form                  what one is about, and every field of it
+  termdrill replay latest                    the last run once more
+
+Exit status:
+  0  what happened is what the model expected
+  1  it is not
+  2  bad usage or bad input
+  3  nothing is proved either way: the machine was too slow, or something that is needed is missing";
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(name = "termdrill", version, about = ABOUT, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// How to show it.
+    #[command(flatten)]
+    pub display: Display,
+}
+
+/// Options that every command takes.
+#[derive(Clone, Copy, Debug, Args, Serialize, Deserialize)]
+pub struct Display {
+    /// Show more: stages, every difference, lateness by attempt, what each field means.
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Draw with ASCII characters only.
+    #[arg(long, global = true)]
+    pub ascii: bool,
+    /// When to use colours; `auto` looks at the terminal, NO_COLOR and CLICOLOR_FORCE.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Colour,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum Colour {
+    /// As the terminal takes them.
+    Auto,
+    /// Also into files and pipes.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+impl From<Colour> for anstream::ColorChoice {
+    fn from(colour: Colour) -> anstream::ColorChoice {
+        match colour {
+            Colour::Auto => anstream::ColorChoice::Auto,
+            // On every system that this runs on, ANSI sequences are what colours are made of.
+            Colour::Always => anstream::ColorChoice::AlwaysAnsi,
+            Colour::Never => anstream::ColorChoice::Never,
+        }
+    }
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the scenarios of the catalogue.
+    List {
+        /// Print them as one JSON array.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a scenario is about, every field of it and what the model expects.
+    Show {
+        /// Its name, as in `termdrill list`.
+        name: String,
+        /// Print the scenario as JSON, ready to be changed and run as a file.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what should happen, without starting any process.
+    Model(ModelArgs),
+    /// Make it happen with real processes and compare.
+    Run(RunArgs),
+    /// List the stored runs, the newest first.
+    Runs {
+        /// Print them as one JSON array.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a stored run again; the exit status is that of its verdict.
+    Replay {
+        /// The run: `latest`, its name, the beginning of its name, or its directory.
+        run: String,
+        /// Print one JSON document, as `run --json` does.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print completions for a shell.
+    #[command(
+        after_help = "Example:\n  termdrill completions bash > ~/.local/share/bash-completion/completions/termdrill"
+    )]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Be a worker; what it is to do stands in its environment.
+    #[command(hide = true)]
+    Worker,
+    /// Run a drill for an outer process, which says on standard input what to do.
+    #[command(hide = true)]
+    Drill,
+    /// Print the pid of this process, for a look at what became of a shell.
+    #[command(hide = true)]
+    PrintPid,
+}
+
+/// Which scenario, and what to change in it.
+#[derive(Clone, Debug, Args)]
+pub struct Input {
+    /// A name as in `termdrill list`, a JSON file, or `-` for standard input.
+    #[arg(value_name = "NAME|FILE|-")]
+    pub scenario: String,
+    /// Change a field, such as `grace_period_s=19`; can be given several times.
+    #[arg(long = "set", value_name = "FIELD=VALUE", action = ArgAction::Append)]
+    pub settings: Vec<String>,
+}
+
+/// The arguments of `model`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  termdrill model ignored-signal --set grace_period_s=19
+  termdrill model shell-form --shell becomes-worker
+  termdrill model my-drill.json --json | jq .outcome")]
+pub struct ModelArgs {
+    /// Which scenario.
+    #[command(flatten)]
+    pub input: Input,
+    /// Print `scenario`, `events` and `outcome` as one JSON document.
+    #[arg(long)]
+    pub json: bool,
+    /// What `/bin/sh -c WORKER` does; without it, this machine's shell is looked at.
+    #[arg(long, value_name = "BEHAVIOUR")]
+    pub shell: Option<ShellChoice>,
+}
+
+/// What a shell does with a command line that is one command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShellChoice {
+    /// It stays and waits for the worker.
+    Stays,
+    /// It becomes the worker.
+    BecomesWorker,
+}
+
+impl From<ShellChoice> for ShellBehaviour {
+    fn from(choice: ShellChoice) -> ShellBehaviour {
+        match choice {
+            ShellChoice::Stays => ShellBehaviour::Stays,
+            ShellChoice::BecomesWorker => ShellBehaviour::BecomesWorker,
+        }
+    }
+}
+
+/// The arguments of `run`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  termdrill run ignored-signal
+  termdrill run handler-grace-10 --set grace_period_s=19 --speed 60
+  termdrill run my-drill.json --json > run.json
+
+Where the machine is too slow, or something differs, the drill is repeated at half the speed.
+
+Exit status: 0 matched, 1 diverged, 2 bad usage or input, 3 inconclusive")]
+pub struct RunArgs {
+    /// Which scenario.
+    #[command(flatten)]
+    pub input: Input,
+    /// Model seconds in one real second, 0.1 to 200. A drill is 60 model seconds long.
+    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed)]
+    pub speed: f64,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Print the verdict only.
+    #[arg(short, long, conflicts_with = "json")]
+    pub quiet: bool,
+    /// Store the run in exactly this directory, which must be new or empty.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How many attempts to make at most, 1 to 5.
+    #[arg(long, value_name = "N", default_value_t = MAX_ATTEMPTS as u8, value_parser = clap::value_parser!(u8).range(1..=MAX_ATTEMPTS as i64))]
+    pub attempts: u8,
+    /// Let something go wrong on purpose, to see that it is noticed.
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub fault: Option<Fault>,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if (0.1..=200.0).contains(&speed) => Ok(speed),
+        _ => Err("a speed is a number from 0.1 to 200".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_definitions_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_run_as_it_is_usually_asked_for() {
+        let cli = parse("termdrill run x --set a=1 --set b=2 -v").unwrap();
+        let Command::Run(run) = cli.command else { panic!("not a run") };
+        assert!(cli.display.verbose);
+        assert_eq!((run.input.scenario.as_str(), run.input.settings.len()), ("x", 2));
+        assert_eq!((run.speed, run.attempts, run.fault), (10.0, 5, None));
+        let cli = parse("termdrill run - --fault wrong_sum --speed 0.1 --attempts 1").unwrap();
+        let Command::Run(run) = cli.command else { panic!("not a run") };
+        assert_eq!((run.speed, run.attempts, run.fault), (0.1, 1, Some(Fault::WrongSum)));
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_with_what_is_allowed() {
+        for (line, allowed) in [
+            ("termdrill run x --speed 0", "a number from 0.1 to 200"),
+            ("termdrill run x --speed 201", "a number from 0.1 to 200"),
+            ("termdrill run x --speed nan", "a number from 0.1 to 200"),
+            ("termdrill run x --attempts 0", "1..=5"),
+            ("termdrill run x --fault none", "wrong_sum"),
+            ("termdrill run x --quiet --json", "--json"),
+            ("termdrill model x --shell fish", "becomes-worker"),
+            ("termdrill list --color blue", "never"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+            assert!(error.to_string().contains(allowed), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn help_texts() {
+        for name in ["", "run", "model", "list", "show", "runs", "replay", "completions"] {
+            let mut command = Cli::command();
+            let command = match name {
+                "" => &mut command,
+                name => command.find_subcommand_mut(name).unwrap(),
+            };
+            insta::assert_snapshot!(format!("help-{name}"), command.render_long_help().to_string());
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The commands that start no drill. Each prints its result and gives the exit status.
+
+use std::{ffi::OsString, io, process::ExitCode};
+
+use clap::CommandFactory;
+use scenarios::{Entrypoint, Host, Scenario, ShellBehaviour, catalogue, expect};
+use serde::Serialize;
+
+use crate::{
+    cli::{Cli, Display, ModelArgs},
+    input,
+    report::{self, Output, Screen, write_stdout},
+    runs::{self, Home},
+};
+
+impl Display {
+    /// The screen that text is laid out for.
+    #[must_use]
+    pub fn screen(self) -> Screen {
+        Screen::detect(self.ascii, self.verbose, |name| std::env::var(name).ok())
+    }
+
+    /// Where text goes.
+    #[must_use]
+    pub fn output(self) -> Output {
+        Output { colour: self.color.into() }
+    }
+}
+
+/// A scenario in `list --json`.
+#[derive(Serialize)]
+struct Entry<'a> {
+    name: &'a str,
+    title: &'a str,
+    why: Option<&'a str>,
+}
+
+/// Lists the catalogue.
+///
+/// # Errors
+/// The output can't be written.
+pub fn list(display: Display, json: bool) -> anyhow::Result<ExitCode> {
+    let all = catalogue::all();
+    if json {
+        let entry = |s: &'static Scenario| Entry { name: &s.name, title: &s.title, why: s.why.as_deref() };
+        write_stdout(&report::json::line(&all.iter().map(entry).collect::<Vec<_>>())?)?;
+    } else {
+        display.output().print(&report::scenario::list(display.screen(), all))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows one scenario of the catalogue, with what the model expects; `look` looks at the machine.
+///
+/// # Errors
+/// There is no such scenario, or the output can't be written.
+pub fn show(
+    display: Display,
+    name: &str,
+    json: bool,
+    look: impl FnOnce(&Scenario) -> anyhow::Result<Host>,
+) -> anyhow::Result<ExitCode> {
+    let scenario = input::from_catalogue(name)?;
+    if json {
+        write_stdout(&report::json::pretty(scenario)?)?;
+    } else {
+        let expected = expect(scenario, &look(scenario)?);
+        display.output().print(&report::scenario::show(display.screen(), scenario, &expected))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what the model expects. `probe` looks at the machine, and is only asked where the answer counts.
+///
+/// # Errors
+/// The input is no scenario, the machine can't be looked at, or the output can't be written.
+pub fn model(
+    display: Display,
+    args: &ModelArgs,
+    probe: impl FnOnce(&Scenario) -> anyhow::Result<Host>,
+) -> anyhow::Result<ExitCode> {
+    let scenario = input::load(&args.input.scenario, &args.input.settings, io::stdin().lock())?;
+    let host = match (&scenario.entrypoint, args.shell, scenario.expected_effect) {
+        (Entrypoint::Shell, None, _) | (Entrypoint::Custom(_), _, None) => probe(&scenario)?,
+        (_, choice, _) => Host { shell: choice.map_or(ShellBehaviour::Stays, Into::into), custom: None },
+    };
+    let expected = expect(&scenario, &host);
+    if args.json {
+        write_stdout(&report::json::model(&scenario, &expected)?)?;
+    } else {
+        display.output().print(&report::model::text(display.screen(), &scenario, &expected))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lists the stored runs.
+///
+/// # Errors
+/// There is no place for runs, it can't be read, or the output can't be written.
+pub fn list_runs(display: Display, json: bool) -> anyhow::Result<ExitCode> {
+    let runs = home()?.list()?;
+    if json {
+        write_stdout(&report::json::line(&runs)?)?;
+    } else {
+        display.output().print(&report::runs::list(display.screen(), &runs))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a stored run again.
+///
+/// # Errors
+/// There is no such run, it can't be read, or the output can't be written.
+pub fn replay(display: Display, run: &str, json: bool) -> anyhow::Result<ExitCode> {
+    // A path needs no home.
+    let path = match home() {
+        Ok(home) => home.find(run)?,
+        Err(_) if run.contains('/') => run.into(),
+        Err(failure) => return Err(failure.into()),
+    };
+    let stored = runs::read(&path)?;
+    if json {
+        write_stdout(&report::json::run(&stored.record, Some(&path))?)?;
+    } else {
+        display.output().print(&report::run::replay(display.screen(), &stored.record, Some(&path)))?;
+    }
+    Ok(ExitCode::from(stored.record.verdict.exit_code()))
+}
+
+/// Prints completions for `shell`.
+///
+/// # Errors
+/// The output can't be written.
+pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "termdrill", &mut script);
+    write_stdout(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The place for runs that the environment tells.
+///
+/// # Errors
+/// It tells none.
+pub fn home() -> Result<Home, crate::failure::Failure> {
+    Home::from_env(|name| -> Option<OsString> { std::env::var_os(name) })
+}
+
+/// Prints the pid of this process.
+///
+/// # Errors
+/// The output can't be written.
+pub fn print_pid() -> anyhow::Result<ExitCode> {
+    write_stdout(format!("{}\n", std::process::id()).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

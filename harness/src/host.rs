@@ -1,0 +1,184 @@
+//! What is looked up on this machine before the model can speak: its shell, and entrypoints that only a look tells of.
+
+use std::{ffi::OsString, io::ErrorKind};
+
+use scenarios::{
+    CustomBehaviour, Effect, Entrypoint, EventKind, HandlerInstalled, Host, OnSigterm, Scenario, ShellBehaviour, Span,
+    Status, Tick, WorkerId,
+};
+
+use crate::{
+    drill::{self, Extent, Setup, StopPipe},
+    entry::SH,
+    failure::Failure,
+    process,
+    record::Observed,
+};
+
+/// The hidden command of this program that prints its own pid.
+pub const PRINT_PID: &str = "print-pid";
+
+/// What `/bin/sh -c 'WORKER'` does on this machine. It differs between shells, so a command that prints its pid is run
+/// the same way: the shell's own pid tells that it became the command.
+///
+/// # Errors
+/// There is no usable `/bin/sh`.
+pub fn shell_behaviour() -> anyhow::Result<ShellBehaviour> {
+    let own = std::env::current_exe()?;
+    let line = shlex::bytes::try_join([own.as_os_str().as_encoded_bytes(), PRINT_PID.as_bytes()])?;
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let failed = |why: String| {
+        Failure::unable(format!("what {SH} does with a command can't be looked up: {why}"))
+            .hint(format!("scenarios with the entrypoint shell need a {SH}"))
+    };
+    let (pid, output) = process::output(&[SH, "-c", &line]).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => failed("it is not there".to_owned()),
+        _ => failed(error.to_string()),
+    })?;
+    match output.trim().parse::<u32>() {
+        Ok(printed) if printed == pid => Ok(ShellBehaviour::BecomesWorker),
+        Ok(_) => Ok(ShellBehaviour::Stays),
+        Err(_) => Err(failed(format!("it printed {output:?} instead of a pid")).into()),
+    }
+}
+
+/// What is known of this machine before any drill, as far as `scenario` needs it.
+///
+/// # Errors
+/// As [`shell_behaviour`]; and a custom entrypoint without `expected_effect`, which only `run` can measure.
+pub fn look(scenario: &Scenario) -> anyhow::Result<Host> {
+    if let (Entrypoint::Custom(command), None) = (&scenario.entrypoint, scenario.expected_effect) {
+        let effects = Effect::NAMED.map(|(name, _)| name).join(", ");
+        return Err(Failure::bad_input(format!("the model can't know what {command:?} does with SIGTERM"))
+            .hint(format!("say it with expected_effect ({effects}), or use `run`, which measures it"))
+            .into());
+    }
+    let shell = match scenario.entrypoint {
+        Entrypoint::Shell => shell_behaviour()?,
+        // No other form asks.
+        _ => ShellBehaviour::Stays,
+    };
+    Ok(Host { shell, custom: None })
+}
+
+/// How fast a custom entrypoint is measured: model seconds in one real second.
+pub const MEASURING_SPEED: f64 = 4.0;
+
+/// The drill that measures the scenario's custom entrypoint: an idle worker of the same posture, and one SIGTERM.
+#[must_use]
+pub fn measuring_drill(scenario: &Scenario) -> Scenario {
+    let booted = Tick::START + scenario.startup_s <= scenario.signal_at();
+    // A handler that is not there when the signal comes is no handler.
+    let late = scenario.handler_installed == HandlerInstalled::AfterBoot && !booted;
+    Scenario {
+        initial_workers: 1,
+        startup_s: Span::seconds(2),
+        fail_worker_1: false,
+        signal_at_s: Span::seconds(4),
+        grace_period_s: Span::seconds(1),
+        on_sigterm: if late { OnSigterm::Default } else { scenario.on_sigterm },
+        handler_installed: HandlerInstalled::AtStart,
+        boot_replacement: false,
+        ..scenario.clone()
+    }
+}
+
+/// Measures what a custom entrypoint does, with an idle worker.
+///
+/// # Errors
+/// The worker behind it never got ready, or the drill can't be run; the outer result is the machine's fault.
+pub async fn measure(setup: &Setup<'_>, stop: &StopPipe) -> anyhow::Result<Result<CustomBehaviour, String>> {
+    let scenario = measuring_drill(setup.scenario);
+    let setup =
+        Setup { scenario: &scenario, speed: MEASURING_SPEED, extent: Extent::Measurement, fault: None, ..*setup };
+    let done = drill::run(&setup, stop, &mut |_| ()).await?;
+    if let Some(problem) = done.remains.problems.first() {
+        return Ok(Err(problem.clone()));
+    }
+    let top = done.tops.get(&WorkerId::FIRST).copied();
+    Ok(behaviour(&done.remains.events, top))
+}
+
+/// Reads the behaviour from what was observed of the idle worker and the pid of its top.
+fn behaviour(events: &[Observed], top: Option<i32>) -> Result<CustomBehaviour, String> {
+    let ready = events.iter().find(|observed| matches!(observed.event.kind, EventKind::WorkerReady { .. }));
+    let Some(ready) = ready else {
+        let ended = events.iter().find_map(|observed| match observed.event.kind {
+            EventKind::WorkerFailed { status, .. } | EventKind::WorkerExited { status, .. } => Some(status),
+            _ => None,
+        });
+        return Err(match ended {
+            Some(status) => format!("it ended before the worker was ready: {status}"),
+            None => "the worker behind it did not get ready".to_owned(),
+        });
+    };
+    let top_stays = ready.pid != top;
+    let mut found = CustomBehaviour { effect: Effect::Ignored, status: Status::SIGTERM, top_stays };
+    for observed in events {
+        match observed.event.kind {
+            EventKind::SigkillSent { .. } => break,
+            EventKind::ReadinessWithdrawn { .. } => {
+                found.effect = Effect::Drained;
+                break;
+            }
+            EventKind::WorkerOrphaned { status, .. } => {
+                found = CustomBehaviour { effect: Effect::Orphaned, status, top_stays };
+                break;
+            }
+            EventKind::WorkerExited { status, .. } => {
+                found = CustomBehaviour { effect: Effect::Terminated, status, top_stays };
+                break;
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// The command that starts a worker: this program.
+///
+/// # Errors
+/// It can't be found out where this program is.
+pub fn worker_command() -> std::io::Result<Vec<OsString>> {
+    Ok(vec![std::env::current_exe()?.into_os_string(), "worker".into()])
+}
+
+#[cfg(test)]
+mod tests {
+    use scenarios::Event;
+
+    use super::*;
+
+    const W: WorkerId = WorkerId::FIRST;
+
+    fn observed(kinds: &[EventKind]) -> Vec<Observed> {
+        let one = |&kind| Observed { event: Event { t: Tick(40), kind }, at_us: 0, late_us: 0, pid: Some(9), note: None };
+        kinds.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_behaviour_is_read_from_what_happened_before_sigkill() {
+        let ready = EventKind::WorkerReady { worker: W };
+        let sent = EventKind::SigtermSent { worker: W };
+        let exited = |status| EventKind::WorkerExited { worker: W, status };
+        let rows = [
+            (vec![ready, sent, EventKind::ReadinessWithdrawn { worker: W }, exited(Status::SUCCESS)], Effect::Drained),
+            (vec![ready, sent, exited(Status::CODE_143)], Effect::Terminated),
+            (vec![ready, sent, EventKind::WorkerOrphaned { worker: W, status: Status::SIGTERM }], Effect::Orphaned),
+            (vec![ready, sent, EventKind::SigkillSent { worker: W }, exited(Status::SIGKILL)], Effect::Ignored),
+        ];
+        for (kinds, effect) in rows {
+            let found = behaviour(&observed(&kinds), Some(7)).unwrap();
+            assert_eq!((found.effect, found.top_stays), (effect, true), "{kinds:?}");
+        }
+        let becomes = behaviour(&observed(&[ready, sent, exited(Status::CODE_143)]), Some(9)).unwrap();
+        assert_eq!((becomes.status, becomes.top_stays), (Status::CODE_143, false));
+    }
+
+    #[test]
+    fn an_entrypoint_that_never_gets_a_worker_ready_can_not_be_measured() {
+        let failed = EventKind::WorkerFailed { worker: W, status: Status::Code(1) };
+        assert!(behaviour(&observed(&[failed]), Some(7)).unwrap_err().contains("exit code 1"));
+        assert!(behaviour(&[], None).unwrap_err().contains("did not get ready"));
+    }
+}

@@ -1,0 +1,126 @@
+//! One document for programs: a scenario with what is expected of it, or a whole run.
+
+use std::path::Path;
+
+use scenarios::{Event, Expectation, Outcome, Scenario};
+use serde::Serialize;
+
+use crate::record::{Attempt, Difference, Lateness, Observed, Record, Verdict};
+
+/// Events and what comes of them.
+#[derive(Debug, Serialize)]
+struct Trace<'a, E> {
+    events: &'a [E],
+    outcome: &'a Outcome,
+}
+
+#[derive(Debug, Serialize)]
+struct ModelDocument<'a> {
+    scenario: &'a Scenario,
+    #[serde(flatten)]
+    expected: Trace<'a, Event>,
+}
+
+#[derive(Debug, Serialize)]
+struct RunDocument<'a> {
+    scenario: &'a Scenario,
+    expected: Trace<'a, Event>,
+    observed: Option<Trace<'a, Observed>>,
+    verdict: Verdict,
+    difference: Option<&'a Difference>,
+    reasons: &'a [String],
+    remarks: &'a [String],
+    timing: Timing<'a>,
+    run: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Timing<'a> {
+    speed_asked: Option<f64>,
+    speed_used: Option<f64>,
+    wall_ms: u64,
+    lateness: &'a [Lateness],
+    attempts: Vec<AttemptSummary<'a>>,
+}
+
+/// An attempt without its events.
+#[derive(Debug, Serialize)]
+struct AttemptSummary<'a> {
+    speed: f64,
+    wall_ms: u64,
+    in_time: bool,
+    lateness: &'a [Lateness],
+    difference: Option<&'a Difference>,
+    problems: &'a [String],
+    remarks: &'a [String],
+}
+
+impl<'a> AttemptSummary<'a> {
+    fn of(attempt: &'a Attempt) -> AttemptSummary<'a> {
+        AttemptSummary {
+            speed: attempt.speed,
+            wall_ms: attempt.wall_ms,
+            in_time: attempt.in_time(),
+            lateness: &attempt.lateness,
+            difference: attempt.difference.as_ref(),
+            problems: &attempt.problems,
+            remarks: &attempt.remarks,
+        }
+    }
+}
+
+/// What `model --json` prints: `scenario`, `events`, `outcome`, in one line.
+///
+/// # Errors
+/// None that these types can cause.
+pub fn model(scenario: &Scenario, expected: &Expectation) -> serde_json::Result<Vec<u8>> {
+    let expected = Trace { events: &expected.events, outcome: &expected.outcome };
+    line(&ModelDocument { scenario, expected })
+}
+
+/// What `run --json` and `replay --json` print, in one line: `scenario`, `expected` and `observed` (each `events` and
+/// `outcome`; `observed` is of the last attempt, null if none was made), `verdict`, `difference`, `reasons`,
+/// `remarks`, `timing` and the run's directory. `wall_ms` in `timing` is of all attempts together.
+///
+/// # Errors
+/// None that these types can cause.
+pub fn run(record: &Record, stored_in: Option<&Path>) -> serde_json::Result<Vec<u8>> {
+    let last = record.attempts.last();
+    line(&RunDocument {
+        scenario: &record.scenario,
+        expected: Trace { events: &record.expected.events, outcome: &record.expected.outcome },
+        observed: last.map(|attempt| Trace { events: &attempt.events, outcome: &attempt.outcome }),
+        verdict: record.verdict,
+        difference: last.and_then(|attempt| attempt.difference.as_ref()),
+        reasons: &record.reasons,
+        remarks: last.map_or(&[], |attempt| &attempt.remarks),
+        timing: Timing {
+            speed_asked: record.attempts.first().map(|attempt| attempt.speed),
+            speed_used: last.map(|attempt| attempt.speed),
+            wall_ms: record.attempts.iter().map(|attempt| attempt.wall_ms).sum(),
+            lateness: last.map_or(&[], |attempt| &attempt.lateness),
+            attempts: record.attempts.iter().map(AttemptSummary::of).collect(),
+        },
+        run: stored_in.map(|path| path.display().to_string()),
+    })
+}
+
+/// Any value as one line of JSON.
+///
+/// # Errors
+/// Where the value has no JSON form.
+pub fn line(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(value)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Any value as JSON over several lines, for reading and editing.
+///
+/// # Errors
+/// Where the value has no JSON form.
+pub fn pretty(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    Ok(text)
+}

@@ -1,0 +1,23 @@
+//! What a person or a program gets to read of scenarios, expectations and runs.
+//!
+//! Everything takes the types of [`crate::record`] and gives text, so live, stored and replayed runs look the same.
+//! Text carries ANSI styles; whether they reach the terminal is decided where it is written ([`output`]).
+
+pub mod decision;
+pub mod json;
+pub mod lanes;
+pub mod model;
+pub mod output;
+pub mod run;
+pub mod runs;
+pub mod scenario;
+pub mod screen;
+
+mod paint;
+mod summary;
+
+pub use output::{Output, write_stdout};
+pub use screen::Screen;
+
+#[cfg(test)]
+mod samples;

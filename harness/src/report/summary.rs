@@ -1,0 +1,138 @@
+//! What came of a drill, in a few lines: sums, counts, workers' ends, the gate with its reasons.
+
+use scenarios::{Gate, Outcome, RequestId, Scenario, Status, WorkerState};
+
+use super::screen::{BAD, CAUTION, GOOD, NO_BREAK_SPACE, STRONG, Screen};
+
+pub(super) fn outcome(screen: Screen, scenario: &Scenario, outcome: &Outcome) -> String {
+    let separator = screen.marks().separator;
+    let mut text = screen.labelled("requests", STRONG, &requests(separator, outcome));
+    text.push_str(&screen.labelled("sums", STRONG, &sums(separator, outcome)));
+    if !outcome.killed.is_empty() {
+        text.push_str(&screen.labelled("killed", BAD, &list(&outcome.killed)));
+    }
+    if !outcome.running.is_empty() {
+        text.push_str(&screen.labelled("running", CAUTION, &list(&outcome.running)));
+    }
+    text.push_str(&screen.labelled("workers", STRONG, &workers(screen, outcome)));
+    let style = if outcome.gate == Gate::Pass { GOOD } else { BAD };
+    text.push_str(&screen.labelled("gate", style, &gate(scenario, outcome)));
+    text
+}
+
+fn requests(separator: &str, outcome: &Outcome) -> String {
+    let Outcome { arrivals, admitted, rejected, rejected_percent, .. } = outcome;
+    [
+        format!("{arrivals} arrived"),
+        format!("{admitted} admitted"),
+        format!("{rejected} rejected ({rejected_percent:.1} %)"),
+        format!("{} completed", outcome.completed.len()),
+        format!("{} killed", outcome.killed.len()),
+        format!("{} still running", outcome.running.len()),
+    ]
+    .map(|count| count.replace(' ', NO_BREAK_SPACE))
+    .join(separator)
+}
+
+fn sums(separator: &str, outcome: &Outcome) -> String {
+    if outcome.sums.0.is_empty() {
+        return "none was committed".to_owned();
+    }
+    let sums: Vec<String> = outcome
+        .sums
+        .0
+        .iter()
+        .map(|(request, sum)| [&request.to_string(), "=", &sum.to_string()].join(NO_BREAK_SPACE))
+        .collect();
+    sums.join(separator)
+}
+
+/// `request-13 to request-16, request-19`.
+fn list(requests: &[RequestId]) -> String {
+    let runs: Vec<String> = requests
+        .chunk_by(|a, b| a.0 + 1 == b.0)
+        .map(|run| match run {
+            [one] => one.to_string(),
+            [one, two] => format!("{one}, {two}"),
+            [first, .., last] => format!("{first} to {last}"),
+            [] => String::new(),
+        })
+        .collect();
+    runs.join(", ")
+}
+
+/// How many workers are told one by one before the others are only counted.
+const WORKERS_TOLD: usize = 8;
+
+fn workers(screen: Screen, outcome: &Outcome) -> String {
+    let told = if screen.verbose { outcome.workers.len() } else { WORKERS_TOLD };
+    let mut ends: Vec<String> = Vec::new();
+    for worker in outcome.workers.iter().take(told) {
+        ends.push(match (worker.state, worker.status) {
+            (WorkerState::Orphaned, Some(status)) => format!("{} orphaned (its top: {status})", worker.worker),
+            (state, Some(Status::Signal(signal))) => format!("{} {} by {signal}", worker.worker, state.name()),
+            (state, Some(Status::Code(code))) => format!("{} {} with code {code}", worker.worker, state.name()),
+            (state, None) => format!("{} {}", worker.worker, state.name()),
+        });
+    }
+    if outcome.workers.len() > told {
+        ends.push(format!("{} more", outcome.workers.len() - told));
+    }
+    ends.join(screen.marks().separator)
+}
+
+/// The gate, and which part of it fails.
+fn gate(scenario: &Scenario, outcome: &Outcome) -> String {
+    let allowance = scenario.rejection_allowance_percent;
+    let percent = format!("{:.1} % rejected", outcome.rejected_percent);
+    let exceeds = u32::from(outcome.rejected) * 100 > u32::from(allowance) * u32::from(outcome.arrivals);
+    let mut fails = Vec::new();
+    if !outcome.killed.is_empty() {
+        fails.push(format!("{} killed", outcome.killed.len()));
+    }
+    if !outcome.running.is_empty() {
+        fails.push(format!("{} still running", outcome.running.len()));
+    }
+    if exceeds {
+        fails.push(format!("{percent} where {allowance} % are allowed"));
+    }
+    match outcome.gate {
+        Gate::Pass => format!("PASS: nothing killed, nothing still running, {percent} of {allowance} % allowed"),
+        Gate::Fail => format!("FAIL: {}", fails.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scenarios::{Host, OnSigterm, ShellBehaviour, Span, expect};
+
+    use super::*;
+
+    fn gate_of(change: impl Fn(&mut Scenario)) -> String {
+        let mut scenario = Scenario::new("gate", "Gate");
+        change(&mut scenario);
+        let host = Host { shell: ShellBehaviour::Stays, custom: None };
+        gate(&scenario, &expect(&scenario, &host).outcome)
+    }
+
+    #[test]
+    fn the_gate_says_which_part_of_it_fails() {
+        assert_eq!(gate_of(|_| ()), "FAIL: 4 killed, 60.0 % rejected where 25 % are allowed");
+        assert_eq!(gate_of(|s| s.rejection_allowance_percent = 60), "FAIL: 4 killed");
+        let handled = |allowance: u8| {
+            gate_of(|s| {
+                (s.on_sigterm, s.grace_period_s) = (OnSigterm::Drain, Span::seconds(20));
+                s.rejection_allowance_percent = allowance;
+            })
+        };
+        assert_eq!(handled(25), "FAIL: 65.0 % rejected where 25 % are allowed");
+        assert_eq!(handled(65), "PASS: nothing killed, nothing still running, 65.0 % rejected of 65 % allowed");
+    }
+
+    #[test]
+    fn runs_of_requests_are_told_by_their_ends() {
+        let requests: Vec<RequestId> = [1, 3, 4, 13, 14, 15, 16].map(RequestId).into();
+        assert_eq!(list(&requests), "request-1, request-3, request-4, request-13 to request-16");
+        assert_eq!(list(&[]), "");
+    }
+}

@@ -1,0 +1,178 @@
+//! Reads back what a run left, be it decided or cut off.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use scenarios::{Event, Expectation, Outcome, Scenario, Trace};
+
+use super::{
+    Listed, State,
+    directory::{AttemptSummary, Begun, Decided, is_locked},
+    file,
+};
+use crate::{
+    failure::Failure,
+    record::{Attempt, Observed, Record, Verdict},
+};
+
+/// A run that was read back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How far it is.
+    pub state: State,
+    /// What is known of it. The verdict on a run that is not decided is that nothing is proved.
+    pub record: Record,
+}
+
+/// Reads the run in the directory `path`.
+///
+/// # Errors
+/// It is no run, or one of its files can't be read. A last line that was cut off is no error.
+pub fn read(path: &Path) -> Result<Stored, Failure> {
+    let scenario_file = path.join(file::SCENARIO);
+    if !scenario_file.is_file() {
+        return Err(Failure::bad_input(format!("{} is not the directory of a run", path.display()))
+            .hint("`termdrill runs` lists the runs"));
+    }
+    let scenario = Scenario::from_bytes(&bytes(&scenario_file)?)
+        .map_err(|error| Failure::bad_input(format!("{}: {error}", scenario_file.display())))?;
+    let decided = decided(path)?;
+    let state = state(path, decided.as_ref());
+    let mut reasons = Vec::new();
+    let expected = match trace::<Event>(&path.join(file::EXPECTED))? {
+        Some(trace) => {
+            let outcome = trace.outcome.unwrap_or_else(|| Outcome::of(&scenario, &trace.events));
+            Expectation { events: trace.events, outcome }
+        }
+        None => Expectation { events: Vec::new(), outcome: Outcome::of(&scenario, &[]) },
+    };
+    let attempts = attempts(path, &scenario, decided.as_ref())?;
+    let verdict = match decided {
+        Some(decided) => {
+            reasons.extend(decided.reasons);
+            decided.verdict
+        }
+        None => {
+            reasons.push(match state {
+                State::Running => "The run is still going on.".to_owned(),
+                _ => "The run broke off before it was decided.".to_owned(),
+            });
+            Verdict::Inconclusive
+        }
+    };
+    let record = Record { scenario, expected, attempts, verdict, reasons };
+    Ok(Stored { path: path.to_owned(), state, record })
+}
+
+/// What a list says of the run at `path`. One that can't be read is unfinished.
+pub(super) fn listed(path: PathBuf, name: String) -> Listed {
+    let decided = decided(&path).ok().flatten();
+    Listed { name, state: state(&path, decided.as_ref()), gate: decided.and_then(|decided| decided.gate), path }
+}
+
+fn state(path: &Path, decided: Option<&Decided>) -> State {
+    match decided {
+        Some(decided) => State::Finished(decided.verdict),
+        None if is_locked(path) => State::Running,
+        None => State::Unfinished,
+    }
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| Failure::of_io("read", path, &error))
+}
+
+/// The bytes of a file that need not be there.
+fn bytes_if_any(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::of_io("read", path, &error)),
+    }
+}
+
+fn unreadable(path: &Path, why: impl std::fmt::Display) -> Failure {
+    Failure::bad_input(format!("can't read {}: {why}", path.display()))
+}
+
+fn decided(path: &Path) -> Result<Option<Decided>, Failure> {
+    let path = path.join(file::RECORD);
+    let Some(bytes) = bytes_if_any(&path)? else { return Ok(None) };
+    let decided: Decided = serde_json::from_slice(&bytes).map_err(|error| unreadable(&path, error))?;
+    decided.check().map_err(|why| unreadable(&path, why))?;
+    Ok(Some(decided))
+}
+
+/// The trace in a file, up to the last whole line; `None` where not even the header is whole.
+fn trace<E>(path: &Path) -> Result<Option<Trace<E>>, Failure>
+where
+    E: serde::Serialize + for<'de> serde::Deserialize<'de>,
+{
+    let Some(bytes) = bytes_if_any(path)? else { return Ok(None) };
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    if whole == 0 {
+        return Ok(None);
+    }
+    Trace::read(&bytes[..whole]).map(Some).map_err(|error| unreadable(path, error))
+}
+
+fn attempts(path: &Path, scenario: &Scenario, decided: Option<&Decided>) -> Result<Vec<Attempt>, Failure> {
+    let begun = begun(path)?;
+    let count = decided.map_or(begun.len(), |decided| decided.attempts.len());
+    let mut attempts = Vec::new();
+    for number in 1..=count {
+        let name = if number == count { file::OBSERVED.to_owned() } else { format!("observed-{number}.jsonl") };
+        let (mut events, outcome) = match trace::<Observed>(&path.join(name))? {
+            Some(trace) => (trace.events, trace.outcome),
+            None => (Vec::new(), None),
+        };
+        // What was written as it happened is not quite in trace order.
+        events.sort_by_key(|observed| observed.event.order());
+        let outcome = outcome.unwrap_or_else(|| {
+            let plain: Vec<Event> = events.iter().map(|observed| observed.event).collect();
+            Outcome::of(scenario, &plain)
+        });
+        let summary = decided.and_then(|decided| decided.attempts.get(number - 1));
+        let speed = begun.get(number - 1).map(|begun| begun.speed);
+        attempts.push(attempt(summary, speed, events, outcome));
+    }
+    Ok(attempts)
+}
+
+fn attempt(summary: Option<&AttemptSummary>, speed: Option<f64>, events: Vec<Observed>, outcome: Outcome) -> Attempt {
+    match summary {
+        Some(summary) => Attempt {
+            speed: summary.speed,
+            wall_ms: summary.wall_ms,
+            events,
+            outcome,
+            lateness: summary.lateness.clone(),
+            difference: summary.difference.clone(),
+            problems: summary.problems.clone(),
+            remarks: summary.remarks.clone(),
+        },
+        None => {
+            let last_us = events.iter().map(|observed| observed.at_us).max().unwrap_or(0);
+            Attempt {
+                speed: speed.unwrap_or(1.0),
+                wall_ms: u64::try_from(last_us / 1000).unwrap_or(0),
+                events,
+                outcome,
+                lateness: Vec::new(),
+                difference: None,
+                problems: Vec::new(),
+                remarks: Vec::new(),
+            }
+        }
+    }
+}
+
+/// The attempts that were begun; a line that was cut off is left out.
+fn begun(path: &Path) -> Result<Vec<Begun>, Failure> {
+    let bytes = bytes_if_any(&path.join(file::ATTEMPTS))?.unwrap_or_default();
+    Ok(bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+}
