@@ -6,15 +6,13 @@ use tokio::sync::watch;
 /// What a worker has before it drains.
 #[derive(Debug)]
 pub(crate) struct Drain {
-    owned: watch::Sender<usize>,
-    begun: watch::Sender<bool>,
+    owned: watch::Receiver<usize>,
 }
 
 /// The other side: takes hold of what has to be finished before the worker may exit.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
     owned: watch::Sender<usize>,
-    begun: watch::Receiver<bool>,
 }
 
 /// Something that the worker owns, an invocation or an answer, until this is dropped.
@@ -29,7 +27,6 @@ pub(crate) struct Hold {
 #[must_use]
 pub(crate) struct Draining {
     owned: watch::Receiver<usize>,
-    _begun: watch::Sender<bool>,
 }
 
 /// The proof that a drain has ended: the worker owns nothing.
@@ -38,29 +35,22 @@ pub(crate) struct Draining {
 pub(crate) struct Drained(());
 
 pub(crate) fn new() -> (Drain, Owner) {
-    let (owned, begun) = (watch::Sender::new(0), watch::Sender::new(false));
-    let owner = Owner { owned: owned.clone(), begun: begun.subscribe() };
-    (Drain { owned, begun }, owner)
+    let owned = watch::Sender::new(0);
+    (Drain { owned: owned.subscribe() }, Owner { owned })
 }
 
 impl Drain {
-    /// Begins to drain: idle connections are closed, others after their answer.
+    /// Begins to drain. What is taken hold of from now on is waited for too.
     pub(crate) fn begin(self) -> Draining {
-        self.begun.send_replace(true);
-        self.begin_silently()
-    }
-
-    /// Begins to drain without anybody noticing.
-    pub(crate) fn begin_silently(self) -> Draining {
-        Draining { owned: self.owned.subscribe(), _begun: self.begun }
+        Draining { owned: self.owned }
     }
 }
 
 impl Draining {
     /// Waits until the worker owns nothing.
     pub(crate) async fn finished(self) -> Drained {
-        let Draining { mut owned, _begun } = self;
-        // Can't fail: every owner has a sender, and with none left there is nothing owned.
+        let Draining { mut owned } = self;
+        // It fails when there is no owner left, and then there is nothing owned.
         let _ = owned.wait_for(|&owned| owned == 0).await;
         Drained(())
     }
@@ -71,13 +61,6 @@ impl Owner {
     pub(crate) fn hold(&self) -> Hold {
         self.owned.send_modify(|owned| *owned += 1);
         Hold { owned: self.owned.clone() }
-    }
-
-    /// Waits until a drain begins; for good if none ever does.
-    pub(crate) async fn drain_begun(&mut self) {
-        if self.begun.wait_for(|&begun| begun).await.is_err() {
-            std::future::pending::<()>().await;
-        }
     }
 }
 
@@ -121,17 +104,5 @@ mod tests {
     fn a_drain_that_owns_nothing_ends_at_once() {
         let (drain, _owner) = new();
         assert!(is_ready(drain.begin().finished()));
-    }
-
-    #[test]
-    fn connections_learn_of_the_beginning_unless_it_is_silent() {
-        let (drain, mut owner) = new();
-        assert!(!is_ready(owner.drain_begun()));
-        let _draining = drain.begin();
-        assert!(is_ready(owner.drain_begun()));
-
-        let (drain, mut owner) = new();
-        let _draining = drain.begin_silently();
-        assert!(!is_ready(owner.drain_begun()));
     }
 }

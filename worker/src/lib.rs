@@ -173,14 +173,10 @@ async fn serve_until_drained(
         Ok(sender) => info!("gets SIGTERM {}: drains", Origin(sender)),
         Err(error) => warn!("can't hear of SIGTERM any more and drains: {error}"),
     }
-    let draining = match worker.settings.fault {
-        Some(Fault::KeepsReadiness) => drain.begin_silently(),
-        _ => {
-            worker.turn(Phase::Draining, notify);
-            drain.begin()
-        }
-    };
-    let mut finished = std::pin::pin!(draining.finished());
+    if worker.settings.fault != Some(Fault::KeepsReadiness) {
+        worker.turn(Phase::Draining, notify);
+    }
+    let mut finished = std::pin::pin!(drain.begin().finished());
     loop {
         tokio::select! {
             biased;

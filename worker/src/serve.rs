@@ -1,8 +1,8 @@
-//! The worker's HTTP side: what it answers for itself, on connections that end in good order when it drains.
+//! The worker's HTTP side: what it answers for itself, for as long as it lives.
 
 use std::{
     convert::Infallible,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body, Frame, Incoming, SizeHint},
-    header::{ALLOW, CONTENT_TYPE, HeaderMap, RETRY_AFTER},
+    header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
     server::conn::http1,
     service::service_fn,
 };
@@ -60,20 +60,12 @@ pub(crate) async fn accept(listener: TcpListener, worker: Arc<Worker>) {
 async fn connection(stream: TcpStream, worker: Arc<Worker>) {
     // Lines of an answer must not wait for each other's acknowledgement (Nagle's algorithm, tcp(7)).
     let _ = stream.set_nodelay(true);
-    let mut owner = worker.owner.clone();
     let service = service_fn(|request| {
         let worker = Arc::clone(&worker);
         async move { Ok::<_, Infallible>(answer(&worker, request).await) }
     });
-    let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
     // How a connection ends is its client's affair: what it asked for goes on and is answered for by the store.
-    let _ = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = owner.drain_begun() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
 async fn answer(worker: &Arc<Worker>, request: Request<Incoming>) -> Response<Answer> {
@@ -176,7 +168,13 @@ impl Worker {
     fn response(&self, status: StatusCode, content_type: &'static str, content: Content) -> Response<Answer> {
         let mut response = Response::new(Answer { content, _hold: self.owner.hold() });
         *response.status_mut() = status;
-        response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(content_type));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if self.phase() == Phase::Draining {
+            // Idle connections stay open until the exit instead of being closed now: a request that is on its way on
+            // one gets its refusal, where a close would leave the client to guess.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         response
     }
 
@@ -191,13 +189,13 @@ impl Worker {
     fn refusal(&self, reason: Reason) -> Response<Answer> {
         let body = serde_json::to_vec(&Refusal { reason }).unwrap_or_default();
         let mut response = self.says(StatusCode::SERVICE_UNAVAILABLE, "application/json", body);
-        response.headers_mut().insert(RETRY_AFTER, hyper::header::HeaderValue::from_static("1"));
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         response
     }
 
     fn wrong_method(&self, allowed: &'static str) -> Response<Answer> {
         let mut response = self.problem(StatusCode::METHOD_NOT_ALLOWED, &format!("allowed here: {allowed}"));
-        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static(allowed));
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
         response
     }
 }

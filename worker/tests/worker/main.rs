@@ -1,6 +1,8 @@
 //! The worker as a real process: real sockets, real signals, a real store. Nothing here sleeps; each test waits for
 //! what the worker says.
 
+#![expect(clippy::unwrap_used, reason = "this crate is nothing but tests")]
+
 mod boot;
 mod faults;
 mod invocations;

@@ -29,12 +29,12 @@ fn draining_finishes_what_it_has_refuses_what_comes_and_exits_0() {
         running.signal(Signal::TERM);
         assert!(running.notification().starts_with("STOPPING=1\n"));
 
-        assert!(idle.connection.await.unwrap(), "an idle connection is closed in good order");
-        // New ones are accepted and answered for as long as it has something to finish.
-        assert_eq!(running.client().await.get("/readyz").await, StatusCode::SERVICE_UNAVAILABLE);
-        let refused = running.client().await.invoke(2, now).await;
+        // An idle connection still gets an answer, its last; so do new ones.
+        let refused = idle.invoke(2, now).await;
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(text(refused).await, r#"{"reason":"worker_draining"}"#);
+        assert!(idle.connection.await.unwrap(), "closed in good order");
+        assert_eq!(running.client().await.get("/readyz").await, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(running.client().await.get("/livez").await, StatusCode::OK);
         lines(in_flight).await
     });

@@ -80,6 +80,7 @@ impl Rig {
         Rig { folder, schedule, port, command, notify, variables, _reservation: reservation }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a number or a text, whatever reads best")]
     pub(crate) fn with(mut self, name: &'static str, value: impl ToString) -> Rig {
         self.variables.insert(name, value.to_string());
         self
