@@ -65,9 +65,9 @@ impl Flaw {
         Flaw::Malformed { problem: problem.to_string(), excerpt: excerpt(found) }
     }
 
-    /// What an error in the middle of a body means, with the error that its connection ended with, if there is one.
-    pub(super) fn of(body: &hyper::Error, connection: Option<&hyper::Error>) -> Flaw {
-        match Cause::of(body, connection) {
+    /// What an error in the middle of a body means.
+    pub(super) fn of(error: &hyper::Error) -> Flaw {
+        match Cause::of(error) {
             Cause::Closed(close) => Flaw::Cut(close),
             Cause::Nonsense(problem) => Flaw::malformed(problem, b""),
         }
@@ -159,8 +159,8 @@ pub enum Failure {
 
 impl Failure {
     /// What it means that there is an error where an answer should be.
-    pub(super) fn of(answer: &hyper::Error, connection: Option<&hyper::Error>) -> Failure {
-        match Cause::of(answer, connection) {
+    pub(super) fn of(error: &hyper::Error) -> Failure {
+        match Cause::of(error) {
             Cause::Closed(close) => Failure::Unanswered { close },
             Cause::Nonsense(problem) => Failure::NotHttp { problem },
         }
@@ -231,28 +231,20 @@ enum Cause {
 }
 
 impl Cause {
-    /// The library reports a lost connection in several places: at the request or body at hand, often as no more than
-    /// "cancelled" or "connection error", and at the connection itself. The operating system's word counts first, from
-    /// wherever it comes; then what the library says itself.
-    fn of(error: &hyper::Error, connection: Option<&hyper::Error>) -> Cause {
-        let mut all = chain(error).chain(connection.into_iter().flat_map(chain));
-        if let Some(close) = all.find_map(|error| error.downcast_ref().and_then(Close::of)) {
+    /// The library wraps what happened to a connection in what that meant to it, often no more than "cancelled". So
+    /// the operating system's word counts first, then the library's innermost one.
+    fn of(error: &hyper::Error) -> Cause {
+        if let Some(close) = chain(error).find_map(|error| error.downcast_ref().and_then(Close::of)) {
             return Cause::Closed(close);
         }
-        // A cancelled request means that its connection ended; why, is told by the error behind it, if there is one.
-        let own_words = |error: &&(dyn StdError + 'static)| {
-            error.downcast_ref::<hyper::Error>().is_none_or(|error| !error.is_canceled())
-        };
-        let mut all = chain(error).chain(connection.into_iter().flat_map(chain)).filter(own_words);
-        match all.next() {
-            None => Cause::Closed(Close::Clean),
-            Some(error) => match error.downcast_ref::<hyper::Error>() {
-                Some(error) if error.is_incomplete_message() || error.is_closed() => Cause::Closed(Close::Clean),
-                _ => Cause::Nonsense(
-                    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}")),
-                ),
-            },
+        let innermost = chain(error).filter_map(<dyn StdError>::downcast_ref::<hyper::Error>).last().unwrap_or(error);
+        if innermost.is_incomplete_message() || innermost.is_closed() || innermost.is_canceled() {
+            return Cause::Closed(Close::Clean);
         }
+        Cause::Nonsense(match innermost.source() {
+            Some(source) => format!("{innermost}: {source}"),
+            None => innermost.to_string(),
+        })
     }
 }
 
@@ -279,6 +271,24 @@ pub(super) fn excerpt(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_errors_that_are_the_end_of_a_connection() {
+        use io::{Error, ErrorKind};
+        // Linux error numbers, errno(3).
+        let (epipe, econnreset, etimedout, ehostunreach) = (32, 104, 110, 113);
+        let rows = [
+            (Error::from_raw_os_error(econnreset), Some(Close::Reset)),
+            (Error::from_raw_os_error(epipe), Some(Close::Reset)),
+            (Error::from_raw_os_error(etimedout), Some(Close::Lost(ErrorKind::TimedOut))),
+            (Error::from_raw_os_error(ehostunreach), Some(Close::Lost(ErrorKind::HostUnreachable))),
+            (Error::new(ErrorKind::UnexpectedEof, "in the middle of a chunk"), Some(Close::Clean)),
+            (Error::new(ErrorKind::InvalidInput, "not a chunk size"), None),
+        ];
+        for (error, close) in rows {
+            assert_eq!(Close::of(&error), close, "{error}");
+        }
+    }
 
     #[test]
     fn an_excerpt_is_short_and_harmless() {

@@ -253,13 +253,13 @@ impl Answer {
         let mut client = http1::Builder::new();
         client.max_buf_size(MAX_HEAD_BYTES);
         let (mut sender, connection) =
-            client.handshake(TokioIo::new(stream)).await.map_err(|error| Failure::of(&error, None))?;
-        let mut connection = Driven { running: Some(Box::pin(connection)), error: None };
+            client.handshake(TokioIo::new(stream)).await.map_err(|error| Failure::of(&error))?;
+        let mut connection = Driven(Some(Box::pin(connection)));
         let mut response = pin!(sender.send_request(request));
         let response = poll_fn(|cx| connection.drive(cx, |cx| response.as_mut().poll(cx))).await;
         match response {
             Ok(response) => Ok((response.status(), Answer { connection, body: response.into_body() })),
-            Err(error) => Err(Failure::of(&error, connection.error.as_ref())),
+            Err(error) => Err(Failure::of(&error)),
         }
     }
 
@@ -274,7 +274,7 @@ impl Answer {
                     Ok(chunk) => return Ok(Some(chunk)),
                     Err(_trailer) => {}
                 },
-                Some(Err(error)) => return Err(Flaw::of(&error, self.connection.error.as_ref())),
+                Some(Err(error)) => return Err(Flaw::of(&error)),
             }
         }
     }
@@ -293,14 +293,10 @@ impl Answer {
     }
 }
 
-/// A connection that is driven by whoever waits for something from it.
+/// A connection that is driven by whoever waits for something from it; `None` when it is over. What it ended with does
+/// not matter: whoever waits is told.
 #[derive(Debug)]
-struct Driven {
-    /// `None` when it is over.
-    running: Option<Pin<Box<Connection>>>,
-    /// What it ended with, if that was an error.
-    error: Option<hyper::Error>,
-}
+struct Driven(Option<Pin<Box<Connection>>>);
 
 impl Driven {
     /// Polls `wanted`, and if it is not there yet, the connection that brings it and then `wanted` once more.
@@ -309,12 +305,48 @@ impl Driven {
         if ready.is_ready() {
             return ready;
         }
-        if let Some(running) = &mut self.running
-            && let Poll::Ready(ended) = running.as_mut().poll(cx)
+        if let Some(connection) = &mut self.0
+            && connection.as_mut().poll(cx).is_ready()
         {
-            self.running = None;
-            self.error = ended.err();
+            self.0 = None;
         }
         wanted(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::{io::AsyncWriteExt, net::TcpListener};
+
+    use super::*;
+
+    /// What the other side did to the connection before the request was even looked at.
+    #[tokio::test]
+    async fn a_connection_that_is_over_before_it_is_used() {
+        type Check = fn(&Failure) -> bool;
+        let rows: [(&str, bool, Check); 4] = [
+            ("", false, |failure| *failure == Failure::Unanswered { close: Close::Clean }),
+            ("", true, |failure| *failure == Failure::Unanswered { close: Close::Reset }),
+            ("220 mail.example ESMTP\r\n", false, |failure| matches!(failure, Failure::NotHttp { .. })),
+            ("220 mail.example ESMTP\r\n", true, |failure| matches!(failure, Failure::NotHttp { .. })),
+        ];
+        for (says, resets, check) in rows {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            let stream = TcpStream::connect(addr).await.unwrap();
+            let (mut other, _) = listener.accept().await.unwrap();
+            other.write_all(says.as_bytes()).await.unwrap();
+            if resets {
+                other.set_zero_linger().unwrap();
+            }
+            drop(other);
+            stream.readable().await.unwrap();
+            let request = InvocationRequest { request: 1, addends: vec![1, 1, 2] };
+            let request = http_request(addr, &request, Tick::START).unwrap();
+            let failure = Answer::to(request, stream).await.unwrap_err();
+            assert!(check(&failure), "{says:?} {resets}: {failure:?}");
+        }
     }
 }

@@ -161,7 +161,7 @@ async fn connections_that_end_before_there_is_an_answer() {
 
 #[tokio::test]
 async fn whoever_does_not_speak_http() {
-    let huge_head = format!("HTTP/1.1 200 OK\r\nx: {}", "x".repeat(1 << 20));
+    let huge_head = format!("HTTP/1.1 200 OK\r\nx: {}", "x".repeat(64 << 10));
     let answers = ["SSH-2.0-OpenSSH_9.2p1\r\n", "\0\x01\x02\x03\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", &huge_head];
     for answer in answers {
         let found = failure(answering(answer, Then::Stay).await).await;
