@@ -37,11 +37,11 @@ fn kept_readiness_is_never_withdrawn_though_it_drains() {
     let now = running.rig.schedule.tick_at(clock::now_ns());
     block_on(async {
         let (mut client, mut other) = (running.client().await, running.client().await);
-        let first = client.invoke(1, Tick(now.0 + 100)).await;
+        let first = client.invoke(1, Tick(now.0 + 400)).await;
         running.signal(Signal::TERM);
         running.wait_for("drains");
         assert_eq!(other.get("/readyz").await, StatusCode::OK);
-        let second = other.invoke(2, Tick(now.0 + 200)).await;
+        let second = other.invoke(2, Tick(now.0 + 450)).await;
         assert_eq!(second.status(), StatusCode::OK);
         lines(first).await;
         assert_eq!(lines(second).await.last().unwrap().step, ProgressStep::ResultCommitted { sum: 5 });

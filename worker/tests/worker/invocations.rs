@@ -202,6 +202,40 @@ fn a_result_that_is_there_already_is_not_replaced() {
 }
 
 #[test]
+fn a_locked_store_is_waited_for_and_other_invocations_go_on_meanwhile() {
+    let running = Rig::new().start_and_wait_until_ready();
+    let locker = rusqlite::Connection::open(running.rig.store()).unwrap();
+    locker.execute_batch("BEGIN IMMEDIATE").unwrap();
+    block_on(async {
+        let (mut one, mut two) = (running.client().await, running.client().await);
+        // The first is past its commit at once and can't; the second gets through its stages all the same.
+        let first = one.invoke(1, Tick(0)).await;
+        let mut second = two.invoke(2, running.rig.schedule.tick_at(clock::now_ns())).await.into_body();
+        while next_line(&mut second).await.unwrap().step != (ProgressStep::StageEntered { stage: Stage::Tool }) {}
+        locker.execute_batch("COMMIT").unwrap();
+        assert_eq!(next_line(&mut second).await.unwrap().step, ProgressStep::ResultCommitted { sum: 5 });
+        assert_eq!(lines(first).await.last().unwrap().step, ProgressStep::ResultCommitted { sum: 4 });
+    });
+}
+
+#[test]
+fn a_store_that_stays_locked_fails_the_commit() {
+    let running = Rig::new().start_and_wait_until_ready();
+    let locker = rusqlite::Connection::open(running.rig.store()).unwrap();
+    locker.execute_batch("BEGIN IMMEDIATE").unwrap();
+    block_on(async {
+        let mut client = running.client().await;
+        let told = lines(client.invoke(1, Tick(0)).await).await;
+        let error = "the result store is locked by another process".to_owned();
+        assert_eq!(told.last().unwrap().step, ProgressStep::CommitFailed { error });
+        locker.execute_batch("COMMIT").unwrap();
+        // It may be tried again.
+        let told = lines(client.invoke(1, Tick(0)).await).await;
+        assert_eq!(told.last().unwrap().step, ProgressStep::ResultCommitted { sum: 4 });
+    });
+}
+
+#[test]
 fn a_full_disk_fails_the_commit_and_frees_the_slot() {
     let mut rig = Rig::new().with(env::SLOTS, 1).with(env::STORE, "");
     // No file may grow beyond 64 KiB, and writing on is an error instead of a signal (setrlimit(2), RLIMIT_FSIZE).

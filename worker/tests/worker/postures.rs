@@ -25,7 +25,7 @@ fn draining_finishes_what_it_has_refuses_what_comes_and_exits_0() {
     let told = block_on(async {
         let (mut client, mut idle) = (running.client().await, running.client().await);
         assert_eq!(idle.get("/livez").await, StatusCode::OK);
-        let in_flight = client.invoke(1, Tick(now.0 + 100)).await;
+        let in_flight = client.invoke(1, Tick(now.0 + 400)).await;
         running.signal(Signal::TERM);
         assert!(running.notification().starts_with("STOPPING=1\n"));
 
@@ -41,7 +41,7 @@ fn draining_finishes_what_it_has_refuses_what_comes_and_exits_0() {
     assert_eq!(told.last().unwrap().step, ProgressStep::ResultCommitted { sum: 4 });
     let (status, at_ns) = running.ended();
     assert_eq!(status, Status::SUCCESS);
-    assert!(at_ns >= running.rig.schedule.start_of(Tick(now.0 + 112)));
+    assert!(at_ns >= running.rig.schedule.start_of(Tick(now.0 + 412)));
     assert_eq!(store::read(&running.rig.store()).unwrap().len(), 1);
     running.wait_for(&format!("gets SIGTERM from pid {}", std::process::id()));
 }
@@ -69,7 +69,7 @@ fn a_second_sigterm_changes_nothing() {
     let mut running = Rig::new().start_and_wait_until_ready();
     let now = running.rig.schedule.tick_at(clock::now_ns());
     block_on(async {
-        let in_flight = running.client().await.invoke(1, Tick(now.0 + 100)).await;
+        let in_flight = running.client().await.invoke(1, Tick(now.0 + 400)).await;
         running.signal(Signal::TERM);
         running.wait_for("withdraws its readiness");
         running.signal(Signal::TERM);
