@@ -1,6 +1,10 @@
 //! What is looked up on this machine before the model can speak: its shell, and entrypoints that only a look tells of.
 
-use std::{ffi::OsString, io::ErrorKind};
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::ErrorKind,
+};
 
 use scenarios::{
     CustomBehaviour, Effect, Entrypoint, EventKind, HandlerInstalled, Host, OnSigterm, Scenario, ShellBehaviour, Span,
@@ -89,8 +93,19 @@ pub fn measuring_drill(scenario: &Scenario) -> Scenario {
 /// The worker behind it never got ready, or the drill can't be run; the outer result is the machine's fault.
 pub async fn measure(setup: &Setup<'_>, stop: &StopPipe) -> anyhow::Result<Result<CustomBehaviour, String>> {
     let scenario = measuring_drill(setup.scenario);
-    let setup =
-        Setup { scenario: &scenario, speed: MEASURING_SPEED, extent: Extent::Measurement, fault: None, ..*setup };
+    // Its scripts, store and log stay beside those of the run, as evidence.
+    let directory = setup.directory.join("measurement");
+    fs::create_dir_all(&directory).map_err(|error| Failure::of_io("make", &directory, &error))?;
+    let setup = Setup {
+        scenario: &scenario,
+        speed: MEASURING_SPEED,
+        extent: Extent::Measurement,
+        fault: None,
+        store: &directory.join("store.sqlite"),
+        log: &|worker| File::create(directory.join(format!("{worker}.log"))),
+        directory: &directory,
+        ..*setup
+    };
     let done = drill::run(&setup, stop, &mut |_| ()).await?;
     if let Some(problem) = done.remains.problems.first() {
         return Ok(Err(problem.clone()));
