@@ -270,7 +270,8 @@ mod tests {
                 "" => &mut command,
                 name => command.find_subcommand_mut(name).unwrap(),
             };
-            insta::assert_snapshot!(format!("help-{name}"), command.render_long_help().to_string());
+            let (snapshot, help) = (format!("help-{name}"), command.clone().term_width(100).render_long_help());
+            insta::assert_snapshot!(snapshot, help.to_string());
         }
     }
 }

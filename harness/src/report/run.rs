@@ -42,6 +42,7 @@ pub fn repeat(screen: Screen, why: &str) -> String {
 pub fn closing(screen: Screen, record: &Record, stored_in: Option<&Path>) -> String {
     let mut text = String::new();
     if let Some(last) = record.attempts.last() {
+        text.push('\n');
         let events: Vec<Event> = last.events.iter().map(|observed| observed.event).collect();
         let expected = ("expected", &record.expected.events[..]);
         text.push_str(&match last.difference {
@@ -79,7 +80,6 @@ pub fn replay(screen: Screen, record: &Record, stored_in: Option<&Path>) -> Stri
         if let (false, Next::Repeat { why }) = (is_last, decide(&record.attempts[..=index], true)) {
             text.push_str(&repeat(screen, &why));
         }
-        text.push('\n');
     }
     text.push_str(&closing(screen, record, stored_in));
     text
