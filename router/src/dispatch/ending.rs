@@ -238,7 +238,7 @@ impl Cause {
             return Cause::Closed(close);
         }
         let innermost = chain(error).filter_map(<dyn StdError>::downcast_ref::<hyper::Error>).last().unwrap_or(error);
-        if innermost.is_incomplete_message() || innermost.is_closed() || innermost.is_canceled() {
+        if innermost.is_incomplete_message() || innermost.is_canceled() {
             return Cause::Closed(Close::Clean);
         }
         Cause::Nonsense(match innermost.source() {

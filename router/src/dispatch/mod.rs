@@ -40,7 +40,7 @@ pub use self::ending::{Close, Ending, Failure, Flaw, Waiting};
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// The largest answer to an accepted invocation in bytes; an honest one has less than a thousand.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
-/// How much is read of an answer that accepts nothing, in bytes.
+/// How much of an answer that accepts nothing is enough, in bytes; no more is read once this much is there.
 const MAX_OTHER_BYTES: usize = 4 * 1024;
 
 /// What a worker answered.
@@ -288,7 +288,6 @@ impl Answer {
                 Ok(None) | Err(_) => break,
             }
         }
-        start.truncate(MAX_OTHER_BYTES);
         start
     }
 }
