@@ -266,6 +266,7 @@ mod tests {
     fn help_texts() {
         for name in ["", "run", "model", "list", "show", "runs", "replay", "completions"] {
             let mut command = Cli::command();
+            command.build();
             let command = match name {
                 "" => &mut command,
                 name => command.find_subcommand_mut(name).unwrap(),

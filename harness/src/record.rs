@@ -115,8 +115,8 @@ pub struct Difference {
     pub t: Tick,
     /// What the model expected there, or null where something happened that it did not expect.
     pub expected: Option<Event>,
-    /// What was observed instead: the same event at another tick or with other particulars, or null where it did not
-    /// happen at all.
+    /// What was observed instead: the same event at another tick or with other particulars, or else what befell the
+    /// same request or worker; null where there is nothing of the kind.
     pub observed: Option<Observed>,
     /// What differs, in one sentence.
     pub what: String,

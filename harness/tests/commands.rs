@@ -1,5 +1,7 @@
 //! The commands that start no drill, as a person or a script meets them: output, errors and exit statuses.
 
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
 use std::{
     ffi::OsStr,
     fs::{self, File, OpenOptions},

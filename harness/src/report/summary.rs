@@ -16,7 +16,11 @@ pub(super) fn outcome(screen: Screen, scenario: &Scenario, outcome: &Outcome) ->
     }
     text.push_str(&screen.labelled("workers", STRONG, &workers(screen, outcome)));
     let style = if outcome.gate == Gate::Pass { GOOD } else { BAD };
-    text.push_str(&screen.labelled("gate", style, &gate(scenario, outcome).replace(" %", &format!("{NO_BREAK_SPACE}%"))));
+    text.push_str(&screen.labelled(
+        "gate",
+        style,
+        &gate(scenario, outcome).replace(" %", &format!("{NO_BREAK_SPACE}%")),
+    ));
     text
 }
 
