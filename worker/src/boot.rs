@@ -1,9 +1,9 @@
 //! The boot: from a process that listens to a worker that is ready.
 
 use crate::{
-    clock,
+    pace::Pace,
     settings::{Posture, Settings},
-    sigterm::{self, Handler},
+    sigterm::{self, Arrival, Handler},
 };
 
 /// How a boot can end before the worker is ready.
@@ -18,10 +18,15 @@ pub(crate) enum BootError {
 }
 
 /// Boots until the ready tick, then installs the handler that is to be installed after the boot, if one is.
-pub(crate) async fn finish(settings: &Settings, posture: Posture) -> Result<Option<Handler>, BootError> {
-    clock::sleep_until(settings.schedule.start_of(settings.ready_tick)).await?;
+pub(crate) async fn finish(
+    settings: &Settings,
+    pace: &Pace,
+    posture: Posture,
+    arrival: &Arrival,
+) -> Result<Option<Handler>, BootError> {
+    pace.waiter()?.until(settings.ready_tick).await?;
     if settings.fail_boot {
         return Err(BootError::Failed);
     }
-    Ok(sigterm::after_boot(posture)?)
+    Ok(sigterm::after_boot(posture, arrival)?)
 }

@@ -68,6 +68,11 @@ impl Holdings {
         Ok(Place { slot: lowest_free + 1, ordinal: self.accepted })
     }
 
+    /// Whether no slot is taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken == 0
+    }
+
     /// Frees `slot`. A request that was not committed may be tried again.
     pub(crate) fn release(&mut self, request: RequestId, slot: u8, committed: bool) {
         self.taken &= !(1 << (slot - 1));

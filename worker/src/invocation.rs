@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use scenarios::{
-    Fault, RequestId, Schedule, Stage, Tick,
+    Fault, RequestId, Stage, Tick,
     wire::{Progress, ProgressStep},
 };
 use tokio::sync::mpsc;
@@ -14,9 +14,10 @@ use tracing::{info, warn};
 
 use crate::{
     Worker,
-    clock::{self, Timer, late_us, now_ns},
+    clock::{self, late_us, now_ns},
     drain::Hold,
     holdings::Place,
+    pace::{Pace, Waiter},
     store::{Row, StoreError},
 };
 
@@ -27,7 +28,7 @@ pub(crate) struct Invocation {
     pub(crate) sum: u32,
     pub(crate) place: Place,
     pub(crate) admitted: Tick,
-    pub(crate) timer: Timer,
+    pub(crate) waiter: Waiter,
     pub(crate) told: Told,
     pub(crate) hold: Hold,
 }
@@ -62,8 +63,8 @@ const LOCK_RETRY_NS: u64 = 1_000_000;
 pub(crate) async fn run(worker: Arc<Worker>, mut invocation: Invocation) {
     let settings = &worker.settings;
     for (tick, step) in plan(invocation.admitted, settings.invocation_ticks, invocation.place.ordinal, settings.fault) {
-        let planned_ns = settings.schedule.start_of(tick);
-        if let Err(error) = invocation.timer.until(planned_ns).await {
+        let planned_ns = worker.pace.schedule().start_of(tick);
+        if let Err(error) = invocation.waiter.until(tick).await {
             return invocation.fail(&worker, planned_ns, &format!("the timer failed: {error}"));
         }
         match step {
@@ -99,12 +100,12 @@ impl Invocation {
         };
         let until_ns = now_ns() + LOCK_PATIENCE_NS;
         loop {
-            row.committed_us = now_ns() / 1_000;
+            row.committed_us = worker.pace.now_ns() / 1_000;
             let committed = crate::lock(writer).commit(&row);
             match committed {
                 Ok(()) => return Ok(row.sum),
                 Err(StoreError::Busy) if now_ns() < until_ns => {
-                    self.timer.until(now_ns() + LOCK_RETRY_NS).await.map_err(|error| error.to_string())?;
+                    clock::sleep_until(now_ns() + LOCK_RETRY_NS).await.map_err(|error| error.to_string())?;
                 }
                 Err(error) => return Err(error.to_string()),
             }
@@ -112,7 +113,7 @@ impl Invocation {
     }
 
     fn complete(self, worker: &Worker, planned_ns: u64, sum: u32) {
-        let at_ns = now_ns();
+        let at_ns = worker.pace.now_ns();
         crate::lock(&worker.holdings).release(self.request, self.place.slot, true);
         self.told.tell_at(at_ns, Some(planned_ns), ProgressStep::ResultCommitted { sum });
         info!("{} commits the sum {sum}, {} us after its tick began", self.request, late_us(at_ns, planned_ns));
@@ -128,24 +129,29 @@ impl Invocation {
 
     /// Ends the answer and, last of all, the worker's hold on the invocation.
     fn end(self) {
-        let Invocation { told, hold, .. } = self;
+        let Invocation { told, hold, waiter, .. } = self;
         drop(told);
         drop(hold);
+        // On a stepped clock this lets the step end.
+        drop(waiter);
     }
 }
 
 /// Where the lines of an answer go.
-pub(crate) struct Told(mpsc::UnboundedSender<Bytes>);
+pub(crate) struct Told {
+    lines: mpsc::UnboundedSender<Bytes>,
+    pace: Pace,
+}
 
 impl Told {
-    pub(crate) fn new() -> (Told, mpsc::UnboundedReceiver<Bytes>) {
+    pub(crate) fn new(pace: Pace) -> (Told, mpsc::UnboundedReceiver<Bytes>) {
         let (lines, body) = mpsc::unbounded_channel();
-        (Told(lines), body)
+        (Told { lines, pace }, body)
     }
 
     /// Tells `step`, which happens now.
     pub(crate) fn tell(&self, planned_ns: Option<u64>, step: ProgressStep) {
-        self.tell_at(now_ns(), planned_ns, step);
+        self.tell_at(self.pace.now_ns(), planned_ns, step);
     }
 
     fn tell_at(&self, at_ns: u64, planned_ns: Option<u64>, step: ProgressStep) {
@@ -153,14 +159,12 @@ impl Told {
         if let Ok(mut line) = serde_json::to_vec(&Progress { at_us: at_ns / 1_000, late_us, step }) {
             line.push(b'\n');
             // A client that is gone misses it, and nothing else follows from that.
-            let _ = self.0.send(Bytes::from(line));
+            let told = self.lines.send(Bytes::from(line));
+            if let (Ok(()), Pace::Stepped(_, steps)) = (told, &self.pace) {
+                steps.tell();
+            }
         }
     }
-}
-
-/// The tick that an invocation counts from when its request doesn't say.
-pub(crate) fn tick_now(schedule: &Schedule) -> Tick {
-    schedule.tick_at(clock::now_ns())
 }
 
 #[cfg(test)]

@@ -16,9 +16,11 @@ mod invocation;
 mod lifeline;
 mod log;
 mod notify;
+mod pace;
 mod serve;
 mod settings;
 mod sigterm;
+mod stepping;
 pub mod store;
 
 use std::{
@@ -37,8 +39,9 @@ use crate::{
     holdings::{Holdings, Phase},
     lifeline::Lifeline,
     notify::{Notify, State},
+    pace::Pace,
     settings::{Posture, Settings, SettingsError},
-    sigterm::{Handler, Sender},
+    sigterm::{Arrival, Handler, Sender},
     store::{StoreError, Writer},
 };
 
@@ -71,6 +74,8 @@ enum StartError {
     Store { store: String, source: StoreError },
     #[error("the lifeline can't be connected to: {0}")]
     Lifeline(#[source] io::Error),
+    #[error("the clock that the harness steps can't be connected to: {0}")]
+    Clock(#[source] io::Error),
     #[error("the runtime can't be started: {0}")]
     Runtime(#[source] io::Error),
 }
@@ -78,6 +83,8 @@ enum StartError {
 /// A worker that listens, as all its parts see it.
 struct Worker {
     settings: Settings,
+    pace: Pace,
+    sigterm: Arrival,
     holdings: Mutex<Holdings>,
     writer: Option<Mutex<Writer>>,
     owner: Owner,
@@ -88,7 +95,8 @@ struct Worker {
 fn start() -> Result<ExitCode, StartError> {
     let environment = settings::process();
     let posture = Posture::read(&environment)?;
-    let handler = sigterm::at_start(posture).map_err(StartError::Sigterm)?;
+    let arrival = Arrival::default();
+    let handler = sigterm::at_start(posture, &arrival).map_err(StartError::Sigterm)?;
 
     clock::sharpen();
     let settings = Settings::read(&environment)?;
@@ -100,24 +108,30 @@ fn start() -> Result<ExitCode, StartError> {
         .map_err(|source| StartError::Listen { port, source })?;
 
     // What comes from here on may take its time: requests wait in the kernel.
-    log::init(&settings);
+    let pace = match settings.clock {
+        None => Pace::Scaled(settings.schedule),
+        Some(_) => Pace::Stepped(settings.schedule, Arc::default()),
+    };
+    log::init(&settings, pace.clone());
     info!("listens on port {port}");
     if settings.realtime && !realtime {
         warn!("runs in the ordinary scheduling class: SCHED_RR is not allowed here");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(StartError::Runtime)?;
-    runtime.block_on(live(settings, posture, handler, listener))
+    runtime.block_on(live(settings, pace, posture, arrival, handler, listener))
 }
 
 /// A worker's life from listening on, whatever ends it.
 async fn live(
     settings: Settings,
+    pace: Pace,
     posture: Posture,
+    sigterm: Arrival,
     handler: Option<Handler>,
     listener: TcpListener,
 ) -> Result<ExitCode, StartError> {
     let listener = tokio::net::TcpListener::from_std(listener).map_err(StartError::Runtime)?;
-    let lifeline = Lifeline::connect(settings.lifeline.as_deref()).await.map_err(StartError::Lifeline)?;
+    let lifeline = Lifeline::connect(settings.lifeline.as_deref()).map_err(StartError::Lifeline)?;
     let notify = Notify::connect(settings.notify_socket.as_deref()).unwrap_or_else(|error| {
         warn!("nobody will hear of the readiness, since the notify socket can't be connected to: {error}");
         Notify::default()
@@ -133,8 +147,13 @@ async fn live(
     };
     let (drain, owner) = drain::new();
     let holdings = Mutex::new(Holdings::new(settings.slots));
-    let worker = Arc::new(Worker { settings, holdings, writer, owner, exit_early: tokio::sync::Notify::new() });
+    let worker =
+        Arc::new(Worker { settings, pace, sigterm, holdings, writer, owner, exit_early: tokio::sync::Notify::new() });
     tokio::spawn(serve::accept(listener, Arc::clone(&worker)));
+    if let (Pace::Stepped(_, steps), Some(address)) = (&worker.pace, &worker.settings.clock) {
+        let clock = stepping::connect(address).map_err(StartError::Clock)?;
+        tokio::spawn(stepping::follow(clock, Arc::clone(&worker), Arc::clone(steps)));
+    }
 
     Ok(tokio::select! {
         code = serve_until_drained(&worker, posture, handler, &notify, drain) => code,
@@ -157,7 +176,7 @@ async fn serve_until_drained(
     let sender = tokio::select! {
         biased;
         sender = sigterm::received(&mut handler) => sender,
-        booted = boot::finish(&worker.settings, posture) => match booted {
+        booted = boot::finish(&worker.settings, &worker.pace, posture, &worker.sigterm) => match booted {
             Ok(after_boot) => {
                 handler = handler.or(after_boot);
                 worker.turn(Phase::Ready, notify);
@@ -176,6 +195,7 @@ async fn serve_until_drained(
     if worker.settings.fault != Some(Fault::KeepsReadiness) {
         worker.turn(Phase::Draining, notify);
     }
+    worker.sigterm.consider();
     let mut finished = std::pin::pin!(drain.begin().finished());
     loop {
         tokio::select! {
@@ -195,14 +215,22 @@ fn exit(_: Drained) -> ExitCode {
 }
 
 impl Worker {
+    /// Whether it has nothing left to do but to exit.
+    fn is_leaving(&self) -> bool {
+        let holdings = lock(&self.holdings);
+        holdings.phase == Phase::Draining && holdings.is_empty()
+    }
+
     fn turn(&self, phase: Phase, notify: &Notify) {
         lock(&self.holdings).phase = phase;
         let (state, what) = match phase {
             Phase::Draining => (State::Stopping, "withdraws its readiness"),
             Phase::Starting | Phase::Ready => (State::Ready, "is ready"),
         };
-        if let Err(error) = notify.tell(state, clock::now_ns() / 1_000) {
-            warn!("the notify socket doesn't take that it {what}: {error}");
+        match (notify.tell(state, self.pace.now_ns() / 1_000), &self.pace) {
+            (Ok(()), Pace::Stepped(_, steps)) => steps.tell(),
+            (Ok(()), Pace::Scaled(_)) => {}
+            (Err(error), _) => warn!("the notify socket doesn't take that it {what}: {error}"),
         }
         info!("{what}");
     }

@@ -1,7 +1,17 @@
 //! The lifeline: a connection to the harness that ends when the harness does, whatever it dies of, so that no worker
 //! is left behind where no PID namespace takes care of that.
 
-use std::{io, path::Path};
+use std::{
+    ffi::OsStr,
+    io,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{
+            ffi::OsStrExt,
+            net::{self, SocketAddr},
+        },
+    },
+};
 
 use tokio::{io::AsyncReadExt, net::UnixStream};
 
@@ -10,14 +20,17 @@ pub(crate) struct Lifeline {
 }
 
 impl Lifeline {
-    /// Connects to the stream socket at `path`, if there is one to connect to.
-    pub(crate) async fn connect(path: Option<&Path>) -> io::Result<Lifeline> {
-        Ok(Lifeline {
-            stream: match path {
-                Some(path) => Some(UnixStream::connect(path).await?),
-                None => None,
-            },
-        })
+    /// Connects to the stream socket at `address`, if there is one to connect to: a path, or the name of an abstract
+    /// socket after an `@` (`unix(7)`).
+    pub(crate) fn connect(address: Option<&OsStr>) -> io::Result<Lifeline> {
+        let Some(address) = address else { return Ok(Lifeline { stream: None }) };
+        let address = match address.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+            _ => SocketAddr::from_pathname(address)?,
+        };
+        let stream = net::UnixStream::connect_addr(&address)?;
+        stream.set_nonblocking(true)?;
+        Ok(Lifeline { stream: Some(UnixStream::from_std(stream)?) })
     }
 
     /// Waits until the other side is gone; for good where there is none.

@@ -2,14 +2,14 @@
 
 use std::{fmt, io};
 
-use scenarios::{Schedule, WorkerId};
+use scenarios::WorkerId;
 use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
 
-use crate::{clock, settings::Settings};
+use crate::{pace::Pace, settings::Settings};
 
 /// Starts the log of this process; a second one changes nothing.
-pub(crate) fn init(settings: &Settings) {
-    let stamp = Stamp { worker: settings.worker, schedule: settings.schedule, pid: std::process::id() };
+pub(crate) fn init(settings: &Settings, pace: Pace) {
+    let stamp = Stamp { worker: settings.worker, pace, pid: std::process::id() };
     let _ = tracing_subscriber::fmt()
         .with_timer(stamp)
         .with_writer(io::stderr)
@@ -22,13 +22,13 @@ pub(crate) fn init(settings: &Settings) {
 
 struct Stamp {
     worker: WorkerId,
-    schedule: Schedule,
+    pace: Pace,
     pid: u32,
 }
 
 impl FormatTime for Stamp {
     fn format_time(&self, line: &mut Writer<'_>) -> fmt::Result {
-        let Stamp { worker, schedule, pid } = self;
-        write!(line, "{:>5} {worker} [{pid}]", schedule.tick_at(clock::now_ns()))
+        let Stamp { worker, pace, pid } = self;
+        write!(line, "{:>5} {worker} [{pid}]", pace.tick_now())
     }
 }

@@ -28,8 +28,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
-    Worker,
-    clock::{self, Timer},
+    Worker, clock,
     drain::Hold,
     holdings::{Phase, Refused},
     invocation::{self, Invocation, Told},
@@ -134,8 +133,8 @@ fn admission_tick(headers: &HeaderMap) -> Result<Option<Tick>, String> {
 /// Accepts or refuses; nothing in here waits, so what is decided is true when it is answered.
 fn invoke(worker: &Arc<Worker>, asked: Asked) -> Response<Answer> {
     let Asked { request, addends, sum, admitted } = asked;
-    let timer = match Timer::new() {
-        Ok(timer) => timer,
+    let waiter = match worker.pace.waiter() {
+        Ok(waiter) => waiter,
         Err(error) => return worker.problem(StatusCode::INTERNAL_SERVER_ERROR, &format!("no timer: {error}")),
     };
     let taken = crate::lock(&worker.holdings).take(request);
@@ -149,13 +148,13 @@ fn invoke(worker: &Arc<Worker>, asked: Asked) -> Response<Answer> {
             return worker.problem(StatusCode::CONFLICT, &format!("{request} runs here or is committed already"));
         }
     };
-    let admitted = admitted.unwrap_or_else(|| invocation::tick_now(&worker.settings.schedule));
+    let admitted = admitted.unwrap_or_else(|| worker.pace.tick_now());
     info!("{request} is accepted into slot {}, admitted at {admitted}", place.slot);
-    let (told, lines) = Told::new();
+    let (told, lines) = Told::new(worker.pace.clone());
     told.tell(None, ProgressStep::Accepted { slot: place.slot });
     told.tell(None, ProgressStep::StageEntered { stage: Stage::Prepare });
     let hold = worker.owner.hold();
-    let invocation = Invocation { request, addends, sum, place, admitted, timer, told, hold };
+    let invocation = Invocation { request, addends, sum, place, admitted, waiter, told, hold };
     tokio::spawn(invocation::run(Arc::clone(worker), invocation));
     worker.response(StatusCode::OK, "application/x-ndjson", Content::Lines(lines))
 }

@@ -41,7 +41,9 @@ pub(crate) struct Settings {
     pub(crate) fault: Option<Fault>,
     pub(crate) store: Option<PathBuf>,
     pub(crate) notify_socket: Option<OsString>,
-    pub(crate) lifeline: Option<PathBuf>,
+    pub(crate) lifeline: Option<OsString>,
+    /// Where the harness steps this worker's clock, if it does.
+    pub(crate) clock: Option<OsString>,
 }
 
 /// No tick that a worker is told of lies beyond this one: over three years after the origin at the speed of life.
@@ -89,7 +91,8 @@ impl Settings {
             fault: from.named(env::FAULT, faults, Fault::name)?,
             store: from.path(env::STORE)?,
             notify_socket: from.path(env::NOTIFY_SOCKET)?.map(PathBuf::into_os_string),
-            lifeline: from.path(env::LIFELINE)?,
+            lifeline: from.path(env::LIFELINE)?.map(PathBuf::into_os_string),
+            clock: from.path(env::CLOCK)?.map(PathBuf::into_os_string),
         })
     }
 }

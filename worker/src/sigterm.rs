@@ -4,7 +4,14 @@
 //! when it is sent, and a handler that is installed later doesn't hear of it (`pid_namespaces(7)`). So it matters
 //! when the handler is installed, and nothing here is done lazily inside a future.
 
-use std::{io, os::unix::net::UnixStream};
+use std::{
+    io,
+    os::unix::net::UnixStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use nix::sys::signal::{SigHandler, Signal};
 use scenarios::{HandlerInstalled, OnSigterm};
@@ -12,6 +19,7 @@ use signal_hook::{
     consts::SIGTERM,
     iterator::{backend::SignalDelivery, exfiltrator::WithOrigin},
 };
+use tokio::sync::watch;
 
 use crate::settings::Posture;
 
@@ -19,6 +27,28 @@ use crate::settings::Posture;
 pub(crate) struct Handler {
     delivery: SignalDelivery<UnixStream, WithOrigin>,
     wakeups: Option<tokio::net::UnixStream>,
+}
+
+/// Whether SIGTERM has come, and whether the worker has drawn its consequences from it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Arrival {
+    arrived: Arc<AtomicBool>,
+    considered: Arc<watch::Sender<bool>>,
+}
+
+impl Arrival {
+    /// The worker has drawn its consequences.
+    pub(crate) fn consider(&self) {
+        self.considered.send_replace(true);
+    }
+
+    /// Waits until the worker has drawn its consequences from a SIGTERM that has come; at once where none has.
+    pub(crate) async fn considered(&self) {
+        if self.arrived.load(Ordering::SeqCst) {
+            // The sender is our own, so it can't go away.
+            let _ = self.considered.subscribe().wait_for(|&considered| considered).await;
+        }
+    }
 }
 
 /// Who sent a signal.
@@ -30,28 +60,29 @@ pub(crate) struct Sender {
 
 /// Takes up `posture` as far as it is to be taken up first thing. The default one touches nothing: what was inherited
 /// stays.
-pub(crate) fn at_start(posture: Posture) -> io::Result<Option<Handler>> {
+pub(crate) fn at_start(posture: Posture, arrival: &Arrival) -> io::Result<Option<Handler>> {
     match (posture.on_sigterm, posture.handler_installed) {
-        (OnSigterm::Drain, HandlerInstalled::AtStart) => install_handler().map(Some),
+        (OnSigterm::Drain, HandlerInstalled::AtStart) => install_handler(arrival).map(Some),
         (OnSigterm::Ignore, _) => ignore().map(|()| None),
         (OnSigterm::Drain, HandlerInstalled::AfterBoot) | (OnSigterm::Default, _) => Ok(None),
     }
 }
 
 /// Takes up what of `posture` is to be taken up after the boot.
-pub(crate) fn after_boot(posture: Posture) -> io::Result<Option<Handler>> {
+pub(crate) fn after_boot(posture: Posture, arrival: &Arrival) -> io::Result<Option<Handler>> {
     match (posture.on_sigterm, posture.handler_installed) {
-        (OnSigterm::Drain, HandlerInstalled::AfterBoot) => install_handler().map(Some),
+        (OnSigterm::Drain, HandlerInstalled::AfterBoot) => install_handler(arrival).map(Some),
         _ => Ok(None),
     }
 }
 
 /// Installs the handler: from now on SIGTERM is noted, whether or not anybody waits for it yet.
-fn install_handler() -> io::Result<Handler> {
+fn install_handler(arrival: &Arrival) -> io::Result<Handler> {
     let (read, write) = UnixStream::pair()?;
     read.set_nonblocking(true)?;
     write.set_nonblocking(true)?;
     let delivery = SignalDelivery::with_pipe(read, write, WithOrigin::default(), [SIGTERM])?;
+    signal_hook::flag::register(SIGTERM, Arc::clone(&arrival.arrived))?;
     Ok(Handler { delivery, wakeups: None })
 }
 
@@ -112,7 +143,7 @@ mod tests {
     fn each_posture_shows_in_the_masks_and_a_signal_is_heard_with_its_sender() {
         assert!(!term_bit("SigIgn") && !term_bit("SigCgt"));
 
-        let mut handler = Some(install_handler().unwrap());
+        let mut handler = Some(install_handler(&Arrival::default()).unwrap());
         assert!(term_bit("SigCgt"));
         // Sent before anybody waits, twice.
         signal_hook::low_level::raise(SIGTERM).unwrap();
