@@ -91,10 +91,7 @@ mod tests {
         assert_eq!(argv(&Entrypoint::Exec), ["/opt/my tools/termdrill", "worker"]);
         assert_eq!(argv(&Entrypoint::Shell), ["/bin/sh", "-c", line]);
         assert_eq!(argv(&Entrypoint::ShellExec), ["/bin/sh", "-c", &format!("exec {line}")]);
-        assert_eq!(
-            argv(&custom(&["tini", "--", "{worker}"])),
-            ["tini", "--", "/opt/my tools/termdrill", "worker"]
-        );
+        assert_eq!(argv(&custom(&["tini", "--", "{worker}"])), ["tini", "--", "/opt/my tools/termdrill", "worker"]);
         assert_eq!(argv(&custom(&["sh", "-c", "{worker}; true"])), ["sh", "-c", &format!("{line}; true")]);
     }
 }

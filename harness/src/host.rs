@@ -167,7 +167,8 @@ mod tests {
     const W: WorkerId = WorkerId::FIRST;
 
     fn observed(kinds: &[EventKind]) -> Vec<Observed> {
-        let one = |&kind| Observed { event: Event { t: Tick(40), kind }, at_us: 0, late_us: 0, pid: Some(9), note: None };
+        let one =
+            |&kind| Observed { event: Event { t: Tick(40), kind }, at_us: 0, late_us: 0, pid: Some(9), note: None };
         kinds.iter().map(one).collect()
     }
 

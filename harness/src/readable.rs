@@ -8,7 +8,10 @@ use tokio::io::{Interest, unix::AsyncFd};
 ///
 /// # Errors
 /// epoll_ctl(2); a descriptor that can't be polled.
-#[expect(deprecated, reason = "its replacement is unsafe for types that may give another descriptor each time; OwnedFd never does")]
+#[expect(
+    deprecated,
+    reason = "its replacement is unsafe for types that may give another descriptor each time; OwnedFd never does"
+)]
 pub fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, Interest::READABLE)
 }

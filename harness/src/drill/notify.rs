@@ -5,7 +5,9 @@ use std::{
     os::{fd::AsRawFd, linux::net::SocketAddrExt, unix::net::SocketAddr},
 };
 
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, RecvMsg, UnixAddr, UnixCredentials, recvmsg, setsockopt, sockopt};
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, RecvMsg, UnixAddr, UnixCredentials, recvmsg, setsockopt, sockopt,
+};
 use scenarios::WorkerId;
 use tokio::{io::Interest, net::UnixDatagram};
 

@@ -18,7 +18,9 @@ pub fn settle(mut events: Vec<Observed>, rows: &[Row], schedule: Schedule) -> (V
     events.retain_mut(|observed| {
         let EventKind::ResultCommitted { request, worker, ref mut sum } = observed.event.kind else { return true };
         let Some(row) = rows.remove(&request) else {
-            remarks.push(format!("{request} was acknowledged by {worker} as committed, but the store has no result of it"));
+            remarks.push(format!(
+                "{request} was acknowledged by {worker} as committed, but the store has no result of it"
+            ));
             return false;
         };
         if row.sum != *sum {
