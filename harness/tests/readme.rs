@@ -89,7 +89,7 @@ fn assert_table(head: &str, rows: impl IntoIterator<Item = String>) {
 
 #[test]
 fn every_command_is_in_the_readme() {
-    let help = run(&mut Command::new(TERMDRILL).arg("--help"));
+    let help = run(Command::new(TERMDRILL).arg("--help"));
     let text = String::from_utf8(help.stdout).unwrap();
     let section = text.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let commands: Vec<&str> = section.lines().filter_map(|line| line.split_whitespace().next()).collect();
