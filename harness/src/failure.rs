@@ -76,7 +76,14 @@ fn next_step(error: &io::Error) -> Option<&'static str> {
 #[must_use]
 pub fn explain(error: &anyhow::Error) -> (String, u8) {
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
-    let mut text = format!("error: {error:#}\n");
+    let mut said: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        // Many libraries end their own words with those of the cause.
+        if said.last().is_none_or(|last| !last.ends_with(&cause)) {
+            said.push(cause);
+        }
+    }
+    let mut text = format!("error: {}\n", said.join(": "));
     if let Some(step) = failure.and_then(|failure| failure.next_step.as_deref()) {
         text.push_str(&format!(" hint: {step}\n"));
     }
@@ -101,6 +108,14 @@ mod tests {
              space, or store the run elsewhere with --out DIR\n"
         );
         assert_eq!(code, UNABLE);
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let full = io::Error::from_raw_os_error(28);
+        let store = anyhow::Error::new(worker::store::StoreError::Create(full)).context("no drill");
+        let (text, _) = explain(&store);
+        assert_eq!(text.matches("No space left on device").count(), 1, "{text}");
     }
 
     #[test]

@@ -19,6 +19,8 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
@@ -31,8 +33,12 @@ use rustix::{
 use scenarios::{Signal, Status};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use worker::clock;
 
-use crate::process::{Live, Seat, spawn_self};
+use crate::{
+    failure::{UNABLE, plain_io},
+    process::{self, Live, Seat, spawn_self},
+};
 
 /// How a drill is kept apart from the rest of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +123,10 @@ impl Signals {
         let (woken, waker) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+            // Under nohup(1) a drill goes on without its terminal.
+            if signal == SIGHUP && mask("SigIgn") & (1 << (SIGHUP - 1)) != 0 {
+                continue;
+            }
             signal_hook::flag::register_usize(signal, Arc::clone(&last), signal.cast_unsigned() as usize)?;
             signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
         }
@@ -177,14 +187,24 @@ fn namespaces() -> Isolation {
 
 /// CAP_SYS_ADMIN is number 21 (capabilities(7)).
 fn has_sys_admin() -> bool {
+    mask("CapEff") & (1 << 21) != 0
+}
+
+/// A mask in /proc/self/status (proc_pid_status(5)); empty where it can't be read.
+fn mask(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & (1 << 21) != 0)
+    let mask = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 fn forbidden(error: &io::Error) -> String {
+    let why = match error.kind() {
+        // What unshare(2) says when a limit on namespaces is reached, such as 0.
+        io::ErrorKind::StorageFull => "the limit on user or PID namespaces is reached".to_owned(),
+        _ => plain_io(error),
+    };
     format!(
-        "no PID namespace can be made here ({error}); run as root, or allow user namespaces: \
+        "no PID namespace can be made here ({why}); run as root, or allow user namespaces: \
          sysctl user.max_user_namespaces above 0, and where they exist kernel.unprivileged_userns_clone=1 and \
          kernel.apparmor_restrict_unprivileged_userns=0"
     )
@@ -213,7 +233,22 @@ pub fn inside<J: DeserializeOwned>(
         // Orphans of the drill come to us and not to the host's init (PR_SET_CHILD_SUBREAPER(2const)).
         Isolation::Bare { .. } => set_child_subreaper(Some(rustix::process::getpid()))?,
     }
+    let watched = control.try_clone()?;
+    thread::Builder::new().name("stop".to_owned()).spawn(move || end_when_stopped(&watched))?;
     work(job, isolation, control)
+}
+
+/// How long the drill has to clean up and to store what happened, once it is to stop.
+const TIME_TO_STOP: Duration = Duration::from_millis(500);
+
+/// Ends this process, and with it the drill, if it is to stop and does not: its output may be a pipe that nobody reads.
+#[expect(clippy::disallowed_methods, reason = "the thread that would return from main is the one that is stuck")]
+fn end_when_stopped(control: &OwnedFd) {
+    let mut polled = [PollFd::new(control, PollFlags::IN)];
+    while !matches!(poll(&mut polled, None), Ok(ready) if ready > 0) {}
+    clock::block_for(TIME_TO_STOP);
+    process::kill_all();
+    std::process::exit(i32::from(UNABLE));
 }
 
 /// The job, or nothing where the outer process went away first. Byte by byte would be slow and more than a line would

@@ -41,6 +41,7 @@ use self::{
 };
 use crate::{
     entry,
+    failure::Failure,
     isolation::Isolation,
     process::{self, Launch, Live, Other, Seat},
     readable,
@@ -174,7 +175,10 @@ impl<'a> Run<'a> {
         let scenario = setup.scenario;
         let argv = entry::command(&scenario.entrypoint, setup.worker, setup.directory)
             .context("the entrypoint can't be written down")?;
-        store::create(setup.store).context("the result store can't be made")?;
+        store::create(setup.store).map_err(|error| {
+            Failure::unable(format!("the result store can't be made: {error}"))
+                .hint("is there some space left, and may you write there? --out DIR stores the run elsewhere")
+        })?;
         let ports = (0..scenario.workers()).map(|_| reserve_port()).collect::<io::Result<Vec<_>>>();
         let ports = ports.context("no TCP port can be had for a worker")?;
         let addresses = ports.iter().map(TcpSocket::local_addr).collect::<io::Result<Vec<_>>>()?;

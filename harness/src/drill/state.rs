@@ -3,7 +3,7 @@
 //! Everything that happens comes in as an [`Input`] with the moment at which it happened, is turned into the events
 //! of the trace, and gives the [`Act`]s that are to be carried out.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{collections::BTreeMap, io::ErrorKind, net::SocketAddr};
 
 use router::{Ending, Failure, Policy, Routed, Router, State as Seat};
 use scenarios::{
@@ -223,7 +223,7 @@ impl Drill {
             }
             Input::NotStarted { worker, problem } => {
                 self.problems.push(format!("{worker} can't be started: {problem}"));
-                vec![Act::Finish]
+                Vec::new()
             }
             Input::Started { worker, pid } => {
                 self.started(at_ns, worker, pid);
@@ -266,7 +266,8 @@ impl Drill {
                 Vec::new()
             }
         };
-        if self.nothing_can_happen() {
+        // A drill with a problem says nothing, however it goes on.
+        if self.nothing_can_happen() || !self.problems.is_empty() {
             acts.push(Act::Finish);
         }
         acts
@@ -482,7 +483,14 @@ impl Drill {
             self.lateness.add(Part::Start, (at_ns.saturating_sub(self.plan.sigterm_ns())) / 1000, 0);
         }
         let t = self.plan.schedule.tick_at(at_ns);
-        self.remarks.push(format!("{t} s: {request} was sent to {worker} and came to nothing: {failure}"));
+        let what = format!("{t} s: {request} was sent to {worker} and came to nothing: {failure}");
+        match failure {
+            // On loopback a worker's end can only refuse or reset: anything else is about this machine.
+            Failure::NoConnection { kind, .. } if !matches!(kind, ErrorKind::ConnectionReset | ErrorKind::TimedOut) => {
+                self.problems.push(what);
+            }
+            _ => self.remarks.push(what),
+        }
     }
 
     fn progress(&mut self, learnt_ns: u64, request: RequestId, progress: &Progress) {

@@ -121,7 +121,7 @@ impl Home {
     /// What keeps the directory from being made, with its path.
     pub fn create(&self, scenario: &Scenario, now: SystemTime) -> Result<RunDir, Failure> {
         fs::create_dir_all(&self.path).map_err(|error| Failure::of_io("make", &self.path, &error))?;
-        let base = format!("{}-{}", stamp(now), scenario.name);
+        let base = format!("{}-{}", stamp(now), shortened(&scenario.name));
         let mut number = 1u32;
         let (name, path) = loop {
             let name = if number == 1 { base.clone() } else { format!("{base}-{number}") };
@@ -228,6 +228,13 @@ impl Home {
     }
 }
 
+/// A name's beginning, so that the directory's name stays below the 255 bytes that a file system takes (NAME_MAX).
+fn shortened(name: &str) -> &str {
+    let end = name.floor_char_boundary(NAME_LENGTH);
+    name[..end].trim_end_matches('-')
+}
+
+const NAME_LENGTH: usize = 200;
 const STAMP_LENGTH: usize = "YYYYMMDD-HHMMSS".len();
 
 /// `YYYYMMDD-HHMMSS` in UTC, so that names sort by time whatever the time zone does.

@@ -114,6 +114,16 @@ fn a_run_that_is_cut_off_anywhere_reads_back_up_to_there() {
 }
 
 #[test]
+fn a_long_name_is_shortened_to_what_a_file_system_takes() {
+    let (_folder, home) = home();
+    let scenario = Scenario { name: "long-".repeat(60) + "name", ..record().scenario };
+    let run = home.create(&scenario, at(0)).unwrap();
+    assert_eq!(run.path().file_name().unwrap().len(), "20260102-030405-".len() + 199);
+    assert_eq!(home.list().unwrap()[0].state, State::Running);
+    assert_eq!(read(run.path()).unwrap().record.scenario, scenario);
+}
+
+#[test]
 fn damage_is_told_with_the_file() {
     let (_folder, home) = home();
     let record = record();
