@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use scenarios::{Fault, ShellBehaviour};
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::MAX_ATTEMPTS;
+use crate::{drill::Clock, verdict::MAX_ATTEMPTS};
 
 const ABOUT: &str = "Drills how services end: real processes, real signals, compared with what should happen";
 
@@ -175,6 +175,26 @@ impl From<ShellChoice> for ShellBehaviour {
     }
 }
 
+/// What makes the model time of a drill pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum ClockChoice {
+    /// The real clock, so many times as fast as --speed says.
+    Scaled,
+    /// The processes: time goes on when each is done with the tick, so ties are exact on any machine.
+    Stepped,
+}
+
+impl ClockChoice {
+    /// The clock, at a speed where it has one.
+    #[must_use]
+    pub fn at(self, speed: f64) -> Clock {
+        match self {
+            ClockChoice::Scaled => Clock::Scaled { speed },
+            ClockChoice::Stepped => Clock::Stepped,
+        }
+    }
+}
+
 /// The arguments of `run`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -193,6 +213,9 @@ pub struct RunArgs {
     /// Model seconds in one real second, 0.1 to 200. A drill is 60 model seconds long.
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed)]
     pub speed: f64,
+    /// What makes model time pass: the real clock, or the processes themselves when they are done with a tick.
+    #[arg(long, value_name = "CLOCK", default_value = "scaled")]
+    pub clock: ClockChoice,
     /// Print one JSON document instead of text.
     #[arg(long)]
     pub json: bool,

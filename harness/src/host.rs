@@ -12,7 +12,7 @@ use scenarios::{
 };
 
 use crate::{
-    drill::{self, Extent, Setup, StopPipe},
+    drill::{self, Clock, Extent, Setup, StopPipe},
     entry::SH,
     failure::Failure,
     process,
@@ -98,7 +98,7 @@ pub async fn measure(setup: &Setup<'_>, stop: &StopPipe) -> anyhow::Result<Resul
     fs::create_dir_all(&directory).map_err(|error| Failure::of_io("make", &directory, &error))?;
     let setup = Setup {
         scenario: &scenario,
-        speed: MEASURING_SPEED,
+        clock: Clock::Scaled { speed: MEASURING_SPEED },
         extent: Extent::Measurement,
         fault: None,
         store: &directory.join("store.sqlite"),

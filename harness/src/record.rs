@@ -128,8 +128,8 @@ pub struct Difference {
 /// One attempt at a drill, at one speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Model seconds in one real second.
-    pub speed: f64,
+    /// Model seconds in one real second; none on a stepped clock, where they take as long as the work in them.
+    pub speed: Option<f64>,
     /// How long it took, in real milliseconds.
     pub wall_ms: u64,
     /// What happened, in trace order.

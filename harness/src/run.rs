@@ -15,7 +15,7 @@ use tokio::{runtime, task::LocalSet};
 use worker::clock;
 
 use crate::{
-    cli::{Display, RunArgs},
+    cli::{ClockChoice, Display, RunArgs},
     commands, compare,
     drill::{self, Extent, Setup, StopPipe},
     failure::Failure,
@@ -38,6 +38,7 @@ const LOWEST_SPEED: f64 = 0.1;
 pub struct Job {
     scenario: serde_json::Value,
     shell: ShellBehaviour,
+    clock: ClockChoice,
     speed: f64,
     attempts: usize,
     fault: Option<String>,
@@ -73,6 +74,7 @@ pub fn outer(display: Display, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let job = Job {
         scenario: serde_json::to_value(&scenario)?,
         shell,
+        clock: args.clock,
         speed: args.speed,
         attempts: usize::from(args.attempts),
         fault: args.fault.map(|fault| fault.name().to_owned()),
@@ -116,7 +118,7 @@ async fn run(job: Job, isolation: Isolation, control: OwnedFd) -> anyhow::Result
     let store = directory.store();
     let setup = Setup {
         scenario: &scenario,
-        speed: job.speed,
+        clock: job.clock.at(job.speed),
         fault,
         extent: Extent::Whole,
         worker: &worker,
@@ -195,15 +197,20 @@ async fn attempt_until_decided(
     let mut speed = job.speed;
     loop {
         let number = record.attempts.len() + 1;
-        show.text(|screen| report::run::attempt_heading(screen, number, speed))?;
-        let setup = Setup { speed, ..*setup };
+        show.text(|screen| report::run::attempt_heading(screen, number, job.clock.at(speed).speed()))?;
+        let setup = Setup { clock: job.clock.at(speed), ..*setup };
         let (attempt, stopped) = attempt(&setup, stop, directory, show, &record.expected).await?;
         record.attempts.push(attempt);
         if stopped {
             record.reasons.push("The drill was stopped before its end.".to_owned());
             return Ok(());
         }
-        let lower = Some(speed / 2.0).filter(|lower| *lower >= LOWEST_SPEED && number < job.attempts);
+        // A stepped clock has no speed to lower: what differs has to do so again.
+        let lower = match job.clock {
+            ClockChoice::Scaled => Some(speed / 2.0).filter(|lower| *lower >= LOWEST_SPEED),
+            ClockChoice::Stepped => Some(speed).filter(|_| number < 2),
+        };
+        let lower = lower.filter(|_| number < job.attempts);
         match verdict::decide(&record.attempts, lower.is_some()) {
             Next::Done { verdict, reasons } => {
                 record.verdict = verdict;
@@ -226,7 +233,7 @@ async fn attempt(
     show: &Shown,
     expected: &Expectation,
 ) -> anyhow::Result<(Attempt, bool)> {
-    let mut writer = directory.begin_attempt(setup.speed)?;
+    let mut writer = directory.begin_attempt(setup.clock.speed())?;
     let decisions = Decisions::new(show.screen, &expected.events);
     // A drill that can't be written down or shown goes on to its end all the same: it has processes to clean up.
     let mut failed = Ok(());
@@ -245,7 +252,7 @@ async fn attempt(
         difference.why = why(difference, &remains.remarks);
     }
     let attempt = Attempt {
-        speed: setup.speed,
+        speed: setup.clock.speed(),
         wall_ms: done.wall_ms,
         events: remains.events,
         outcome,

@@ -39,18 +39,19 @@ pub fn decide(attempts: &[Attempt], next_speed_available: bool) -> Next {
     }
     match (&last.difference, last.in_time()) {
         (None, true) => Next::Done { verdict: Verdict::Matched, reasons: earlier.iter().map(set_aside).collect() },
-        (Some(_), true) if earlier.last().is_some_and(|previous| same_first_event(previous, last)) => diverged(
-            &format!("The same event differed at speed {}, and again at speed {}", speed_before(earlier), last.speed),
-        ),
+        (Some(_), true) if earlier.last().is_some_and(|previous| same_first_event(previous, last)) => {
+            diverged(&format!("The same event differed {}, and again {}", pace_before(earlier), pace(last)))
+        }
         _ if next_speed_available => Next::Repeat { why: why_repeat(last) },
         (Some(_), true) => match earlier.last() {
             Some(previous) if previous.difference.is_some() && previous.in_time() => diverged(&format!(
-                "The last two attempts, at speeds {} and {}, both differed, each at another event",
-                previous.speed, last.speed
+                "The last two attempts, {} and {}, both differed, each at another event",
+                pace(previous),
+                pace(last)
             )),
             _ => inconclusive(vec![format!(
-                "The difference at speed {} was not confirmed: it takes one more attempt that shows it.",
-                last.speed
+                "The difference {} was not confirmed: it takes one more attempt that shows it.",
+                pace(last)
             )]),
         },
         (_, false) => inconclusive(vec![too_late(last)]),
@@ -70,15 +71,23 @@ fn same_first_event(previous: &Attempt, last: &Attempt) -> bool {
     first(previous).is_some() && first(previous) == first(last)
 }
 
-fn speed_before(earlier: &[Attempt]) -> f64 {
-    earlier.last().map_or(0.0, |attempt| attempt.speed)
+fn pace_before(earlier: &[Attempt]) -> String {
+    earlier.last().map(pace).unwrap_or_default()
+}
+
+/// What made the time of an attempt pass.
+fn pace(attempt: &Attempt) -> String {
+    match attempt.speed {
+        Some(speed) => format!("at speed {speed}"),
+        None => "on the stepped clock".to_owned(),
+    }
 }
 
 /// Why an attempt that was followed by a match does not count.
 fn set_aside(attempt: &Attempt) -> String {
     match &attempt.difference {
         Some(_) if attempt.in_time() => {
-            format!("An attempt at speed {} differed in time, and the difference did not show again.", attempt.speed)
+            format!("An attempt {} differed in time, and the difference did not show again.", pace(attempt))
         }
         _ => too_late(attempt),
     }
@@ -87,7 +96,11 @@ fn set_aside(attempt: &Attempt) -> String {
 fn why_repeat(attempt: &Attempt) -> String {
     match &attempt.difference {
         Some(difference) if attempt.in_time() => {
-            format!("{} A difference counts once it has shown again at a lower speed.", difference.what)
+            format!(
+                "{} A difference counts once it has shown again{}.",
+                difference.what,
+                if attempt.speed.is_some() { " at a lower speed" } else { "" }
+            )
         }
         _ => too_late(attempt),
     }
@@ -96,7 +109,7 @@ fn why_repeat(attempt: &Attempt) -> String {
 /// What was too late by how much in an attempt.
 fn too_late(attempt: &Attempt) -> String {
     let parts: Vec<String> = attempt.lateness.iter().filter(|part| !part.within_bounds()).map(late_part).collect();
-    format!("The machine was too slow for speed {}: {}.", attempt.speed, parts.join("; "))
+    format!("The machine was too slow {}: {}.", pace(attempt), parts.join("; "))
 }
 
 fn late_part(late: &Lateness) -> String {
@@ -133,7 +146,7 @@ mod tests {
 
     fn attempts(were: &[Was]) -> Vec<Attempt> {
         let attempt = |(index, was): (usize, &Was)| Attempt {
-            speed: 16.0 / f64::from(1u8 << index),
+            speed: Some(16.0 / f64::from(1u8 << index)),
             wall_ms: 1,
             events: Vec::new(),
             outcome: Outcome::of(&Scenario::new("a", "a"), &[]),

@@ -8,6 +8,7 @@ pub mod notify;
 pub mod plan;
 pub mod settle;
 pub mod state;
+mod stepped;
 
 use std::{
     collections::BTreeMap,
@@ -38,6 +39,7 @@ use self::{
     notify::NotifySocket,
     plan::Plan,
     state::{Act, Drill, Input, Remains},
+    stepped::{Said, Stepper},
 };
 use crate::{
     entry,
@@ -53,8 +55,8 @@ use crate::{
 pub struct Setup<'a> {
     /// What to drill.
     pub scenario: &'a Scenario,
-    /// Model seconds in one real second.
-    pub speed: f64,
+    /// What makes model time pass.
+    pub clock: Clock,
     /// What goes wrong on purpose.
     pub fault: Option<Fault>,
     /// How much of it is played.
@@ -69,6 +71,38 @@ pub struct Setup<'a> {
     pub log: &'a dyn Fn(WorkerId) -> io::Result<File>,
     /// What keeps the drill apart from the rest of the machine.
     pub isolation: &'a Isolation,
+}
+
+/// What makes the model time of a drill pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Clock {
+    /// The real clock, scaled.
+    Scaled {
+        /// Model seconds in one real second.
+        speed: f64,
+    },
+    /// The processes of the drill themselves: it goes on when each is done with the tick.
+    Stepped,
+}
+
+impl Clock {
+    /// Model seconds in one real second, where there is such a thing.
+    #[must_use]
+    pub fn speed(self) -> Option<f64> {
+        match self {
+            Clock::Scaled { speed } => Some(speed),
+            Clock::Stepped => None,
+        }
+    }
+
+    /// The schedule of a drill that is about to start `lead_ns` from now. A stepped one has no real moments: its
+    /// microseconds are those of the model.
+    fn schedule(self, lead_ns: u64) -> Schedule {
+        match self {
+            Clock::Scaled { speed } => Schedule::new(clock::now_ns() + lead_ns, speed),
+            Clock::Stepped => Schedule::new(0, 1.0),
+        }
+    }
 }
 
 /// How much of a scenario is played.
@@ -140,6 +174,8 @@ pub async fn run(setup: &Setup<'_>, stop: &StopPipe, live: &mut dyn FnMut(&Obser
 enum Wake {
     /// Something happened.
     Input(Input),
+    /// A worker's end of a stepped clock.
+    Clock(WorkerId, Said),
     /// A worker's top can be reaped.
     TopEnded(WorkerId),
     /// A worker's top was started.
@@ -159,6 +195,12 @@ struct Run<'a> {
     ports: Vec<TcpSocket>,
     sockets: BTreeMap<WorkerId, Rc<NotifySocket>>,
     lifeline: Option<String>,
+    /// Where workers follow a stepped clock, and what is known of them; empty on a scaled one.
+    clocks: BTreeMap<WorkerId, String>,
+    steppers: BTreeMap<WorkerId, Stepper>,
+    /// The moment at hand on a stepped clock.
+    stepped_ns: Option<u64>,
+    finished: bool,
     tops: BTreeMap<WorkerId, Live>,
     pids: BTreeMap<WorkerId, i32>,
     /// The processes below a top when a signal was last sent to it.
@@ -190,14 +232,22 @@ impl<'a> Run<'a> {
             Isolation::Bare { .. } => Some(lifeline(&name, &mut tasks).context("the workers' lifeline can't be made")?),
         };
         let (wakes, woken) = unbounded_channel();
+        let (mut clocks, mut steppers) = (BTreeMap::new(), BTreeMap::new());
         let mut sockets = BTreeMap::new();
         for worker in (1..=scenario.workers()).map(WorkerId) {
             let socket = Rc::new(NotifySocket::open(&name, worker).context("no notify socket can be made")?);
             tasks.spawn_local(listen(worker, Rc::clone(&socket), wakes.clone()));
             sockets.insert(worker, socket);
+            if setup.clock == Clock::Stepped {
+                let (address, listening) =
+                    stepped::open(&name, worker, wakes.clone()).context("no clock can be made for a worker")?;
+                tasks.spawn_local(listening);
+                clocks.insert(worker, address);
+                steppers.insert(worker, Stepper::default());
+            }
         }
         let lead = LEAD_NS.0 + LEAD_NS.1 * u64::from(scenario.initial_workers);
-        let schedule = Schedule::new(clock::now_ns() + lead, setup.speed);
+        let schedule = setup.clock.schedule(lead);
         let plan = Plan::new(scenario, schedule, setup.extent, setup.fault);
         let workers = addresses.into_iter().map(|addr| (Ipv4Addr::LOCALHOST, addr.port()).into()).collect();
         Ok(Run {
@@ -210,6 +260,10 @@ impl<'a> Run<'a> {
             ports,
             sockets,
             lifeline,
+            clocks,
+            steppers,
+            stepped_ns: None,
+            finished: false,
             tops: BTreeMap::new(),
             pids: BTreeMap::new(),
             below: BTreeMap::new(),
@@ -222,41 +276,9 @@ impl<'a> Run<'a> {
 
     async fn play(mut self, stop: &StopPipe, live: &mut dyn FnMut(&Observed)) -> anyhow::Result<(Schedule, Done)> {
         let started_ns = clock::now_ns();
-        for _ in 0..self.setup.scenario.initial_workers {
-            if let Some(act) = self.drill.start_worker(Tick::START) {
-                self.carry_out(act)?;
-            }
-        }
-        let moments = self.plan.moments().to_vec();
-        let mut moments = moments.into_iter().peekable();
-        let mut timer = Timer::new()?;
-        let mut finished = false;
-        while !finished {
-            let due = moments.peek().copied();
-            let until = async {
-                match due {
-                    Some((at_ns, _)) => timer.until(at_ns).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                Some((at_ns, wake)) = self.woken.recv() => finished = self.wake(at_ns, wake)?,
-                () = stop.stopped() => finished = self.handle(clock::now_ns(), Input::Stop)?,
-                waited = until => {
-                    waited?;
-                    // What happened before this moment is taken in first: the other tasks get their turn.
-                    yield_now().await;
-                    finished = self.catch_up()?;
-                    if let Some((_, moment)) = moments.next().filter(|_| !finished) {
-                        finished = self.handle(clock::now_ns(), Input::Due(moment))?;
-                    }
-                }
-            }
-            for observed in &self.drill.events()[self.told..] {
-                live(observed);
-            }
-            self.told = self.drill.events().len();
+        match self.setup.clock {
+            Clock::Scaled { .. } => self.keep_time(stop, live).await?,
+            Clock::Stepped => self.step_through(stop, live).await?,
         }
         // A process that is only just being started must not escape the clean-up.
         while self.starting > 0 {
@@ -267,6 +289,56 @@ impl<'a> Run<'a> {
         let wall_ms = (clock::now_ns() - started_ns) / 1_000_000;
         let schedule = self.plan.schedule;
         Ok((schedule, Done { remains: self.drill.into_remains(), wall_ms, tops: self.pids }))
+    }
+
+    /// Plays the drill to its end on the real clock.
+    async fn keep_time(&mut self, stop: &StopPipe, live: &mut dyn FnMut(&Observed)) -> anyhow::Result<()> {
+        self.start_initial_workers()?;
+        let moments = self.plan.moments().to_vec();
+        let mut moments = moments.into_iter().peekable();
+        let mut timer = Timer::new()?;
+        while !self.finished {
+            let due = moments.peek().copied();
+            let until = async {
+                match due {
+                    Some((at_ns, _)) => timer.until(at_ns).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some((at_ns, wake)) = self.woken.recv() => self.finished |= self.wake(at_ns, wake)?,
+                () = stop.stopped() => self.finished |= self.handle(clock::now_ns(), Input::Stop)?,
+                waited = until => {
+                    waited?;
+                    // What happened before this moment is taken in first: the other tasks get their turn.
+                    yield_now().await;
+                    self.finished |= self.catch_up()?;
+                    if let Some((_, moment)) = moments.next().filter(|_| !self.finished) {
+                        self.finished |= self.handle(clock::now_ns(), Input::Due(moment))?;
+                    }
+                }
+            }
+            self.show(live);
+        }
+        Ok(())
+    }
+
+    fn start_initial_workers(&mut self) -> io::Result<()> {
+        for _ in 0..self.setup.scenario.initial_workers {
+            if let Some(act) = self.drill.start_worker(Tick::START) {
+                self.carry_out(act)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows what became known since the last time.
+    fn show(&mut self, live: &mut dyn FnMut(&Observed)) {
+        for observed in &self.drill.events()[self.told..] {
+            live(observed);
+        }
+        self.told = self.drill.events().len();
     }
 
     /// Takes in everything that has happened by now. True when the drill is over.
@@ -285,7 +357,16 @@ impl<'a> Run<'a> {
 
     fn wake(&mut self, at_ns: u64, wake: Wake) -> io::Result<bool> {
         match wake {
-            Wake::Input(input) => self.handle(at_ns, input),
+            Wake::Input(input) => {
+                self.see(&input);
+                self.handle(at_ns, input)
+            }
+            Wake::Clock(worker, said) => {
+                if let Some(stepper) = self.steppers.get_mut(&worker) {
+                    stepper.hear(said);
+                }
+                Ok(false)
+            }
             Wake::NotStarted(worker, problem) => {
                 self.starting -= 1;
                 self.handle(at_ns, Input::NotStarted { worker, problem })
@@ -312,7 +393,9 @@ impl<'a> Run<'a> {
         let mut finished = false;
         while let Some((notices, pid)) = self.sockets.get(&worker).and_then(|socket| socket.try_next()) {
             for notice in notices {
-                finished |= self.handle(at_ns, Input::Notified { worker, notice, pid })?;
+                let input = Input::Notified { worker, notice, pid };
+                self.see(&input);
+                finished |= self.handle(at_ns, input)?;
             }
         }
         match top.reap() {
@@ -332,7 +415,21 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Counts what a worker told, for a stepped clock.
+    fn see(&mut self, input: &Input) {
+        let worker = match *input {
+            Input::Notified { worker, .. } => Some(worker),
+            Input::Accepted { request, .. } | Input::Progress { request, .. } => self.drill.worker_of(request),
+            _ => None,
+        };
+        if let Some(stepper) = worker.and_then(|worker| self.steppers.get_mut(&worker)) {
+            stepper.see();
+        }
+    }
+
     fn handle(&mut self, at_ns: u64, input: Input) -> io::Result<bool> {
+        // On a stepped clock everything happens at the moment at hand.
+        let at_ns = self.stepped_ns.unwrap_or(at_ns);
         let mut finished = false;
         for act in self.drill.handle(at_ns, input) {
             finished |= act == Act::Finish;
@@ -401,11 +498,15 @@ impl<'a> Run<'a> {
         if let Some(lifeline) = &self.lifeline {
             own.push((wire::env::LIFELINE, lifeline.into()));
         }
+        if let Some(clock) = self.clocks.get(&worker) {
+            own.push((wire::env::CLOCK, clock.into()));
+        }
         if let Some(fault) = self.setup.fault {
             own.push((wire::env::FAULT, fault.name().into()));
         }
-        let inherited = std::env::vars_os()
-            .filter(|(name, _)| own.iter().all(|(own, _)| name != own) && !name.as_encoded_bytes().starts_with(b"TERMDRILL_"));
+        let inherited = std::env::vars_os().filter(|(name, _)| {
+            own.iter().all(|(own, _)| name != own) && !name.as_encoded_bytes().starts_with(b"TERMDRILL_")
+        });
         inherited.chain(own.iter().map(|(name, value)| (OsString::from(name), value.clone()))).collect()
     }
 }

@@ -46,6 +46,8 @@ pub enum Input {
     Progress { request: RequestId, progress: Progress },
     /// The answer to an accepted request is over.
     Ended { request: RequestId, ending: Ending },
+    /// Something that had to happen did not, in a time that is more than enough.
+    GivenUp { what: String },
     /// A person, or whoever started us, wants the drill to stop.
     Stop,
 }
@@ -207,6 +209,49 @@ impl Drill {
         Some(Act::Start(worker))
     }
 
+    /// The worker that is told to stop.
+    #[must_use]
+    pub fn target(&self) -> WorkerId {
+        self.target
+    }
+
+    /// Whether `worker` was started, or is about to be.
+    #[must_use]
+    pub fn is_known(&self, worker: WorkerId) -> bool {
+        self.workers.contains_key(&worker)
+    }
+
+    /// Whether no process of `worker` is left.
+    #[must_use]
+    pub fn has_ended(&self, worker: WorkerId) -> bool {
+        self.workers.get(&worker).is_some_and(|known| matches!(known.life, Life::Ended(_)))
+    }
+
+    /// Whether the top of `worker` is gone, and perhaps the worker with it.
+    #[must_use]
+    pub fn has_lost_its_top(&self, worker: WorkerId) -> bool {
+        self.workers.get(&worker).is_some_and(|known| matches!(known.life, Life::Orphan | Life::Ended(_)))
+    }
+
+    /// The worker that `request` was sent to.
+    #[must_use]
+    pub fn worker_of(&self, request: RequestId) -> Option<WorkerId> {
+        self.requests.get(&request).map(|known| known.worker)
+    }
+
+    /// Whether `request` was sent and not answered yet.
+    #[must_use]
+    pub fn awaits_answer(&self, request: RequestId) -> bool {
+        self.requests.get(&request).is_some_and(|known| known.phase == Phase::Sent)
+    }
+
+    /// Whether an answer of `worker` is still coming in.
+    #[must_use]
+    pub fn has_open_answers(&self, worker: WorkerId) -> bool {
+        let open = |known: &Request| matches!(known.phase, Phase::Sent | Phase::Accepted);
+        self.requests.values().any(|known| known.worker == worker && open(known))
+    }
+
     /// The tick at which the boot of `worker` has to end.
     #[must_use]
     pub fn ready_at(&self, worker: WorkerId) -> Tick {
@@ -223,6 +268,10 @@ impl Drill {
             }
             Input::NotStarted { worker, problem } => {
                 self.problems.push(format!("{worker} can't be started: {problem}"));
+                Vec::new()
+            }
+            Input::GivenUp { what } => {
+                self.problems.push(what);
                 Vec::new()
             }
             Input::Started { worker, pid } => {

@@ -10,4 +10,4 @@ mod tree;
 pub use cleanup::kill_all;
 pub use live::{Ended, Live, Other};
 pub use spawn::{Launch, Seat, SpawnError, output, spawn, spawn_self};
-pub use tree::{children, descendants};
+pub use tree::{children, descendants, is_at_rest, is_there};

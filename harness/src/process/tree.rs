@@ -30,3 +30,41 @@ pub fn descendants(pid: i32) -> Vec<Other> {
     }
     found
 }
+
+/// Whether a process sleeps with nothing to see to: no signal pending that it does not block, and no child that has
+/// ended and is not reaped (`proc_pid_status(5)`). A process that is gone is at rest for good.
+#[must_use]
+pub fn is_at_rest(pid: i32) -> bool {
+    let Some(status) = Status::read(pid) else { return true };
+    status.sleeps
+        && !status.has_pending
+        && !children(pid).into_iter().any(|child| Status::read(child).is_some_and(|child| child.is_zombie))
+}
+
+/// Whether there is a process of this number, ended but not reaped included.
+#[must_use]
+pub fn is_there(pid: i32) -> bool {
+    fs::exists(format!("/proc/{pid}")).unwrap_or(false)
+}
+
+struct Status {
+    sleeps: bool,
+    is_zombie: bool,
+    has_pending: bool,
+}
+
+impl Status {
+    fn read(pid: i32) -> Option<Status> {
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let field = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim).unwrap_or_default()
+        };
+        let mask = |name: &str| u64::from_str_radix(field(name), 16).unwrap_or(0);
+        let state = field("State").chars().next();
+        Some(Status {
+            sleeps: matches!(state, Some('S' | 'Z' | 'X')),
+            is_zombie: matches!(state, Some('Z' | 'X')),
+            has_pending: (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") != 0,
+        })
+    }
+}

@@ -46,7 +46,7 @@ struct Timing<'a> {
 /// An attempt without its events.
 #[derive(Debug, Serialize)]
 struct AttemptSummary<'a> {
-    speed: f64,
+    speed: Option<f64>,
     wall_ms: u64,
     in_time: bool,
     lateness: &'a [Lateness],
@@ -95,8 +95,8 @@ pub fn run(record: &Record, stored_in: Option<&Path>) -> serde_json::Result<Vec<
         reasons: &record.reasons,
         remarks: last.map_or(&[], |attempt| &attempt.remarks),
         timing: Timing {
-            speed_asked: record.attempts.first().map(|attempt| attempt.speed),
-            speed_used: last.map(|attempt| attempt.speed),
+            speed_asked: record.attempts.first().and_then(|attempt| attempt.speed),
+            speed_used: last.and_then(|attempt| attempt.speed),
             wall_ms: record.attempts.iter().map(|attempt| attempt.wall_ms).sum(),
             lateness: last.map_or(&[], |attempt| &attempt.lateness),
             attempts: record.attempts.iter().map(AttemptSummary::of).collect(),

@@ -24,10 +24,10 @@ pub fn heading(screen: Screen, scenario: &Scenario) -> String {
 
 /// The heading of an attempt, before its decisions.
 #[must_use]
-pub fn attempt_heading(screen: Screen, number: usize, speed: f64) -> String {
-    let seconds = 60.0 / speed;
+pub fn attempt_heading(screen: Screen, number: usize, speed: Option<f64>) -> String {
     let which = if number == 1 { String::new() } else { format!("attempt {number}, ") };
-    let text = format!("{which}{}{} speed, about {seconds:.0} s", shown(speed), screen.marks().times);
+    let length = speed.map_or_else(String::new, |speed| format!(" speed, about {:.0} s", 60.0 / speed));
+    let text = format!("{which}{}{length}", shown(screen, speed));
     screen.wrap(&text, "", "")
 }
 
@@ -134,12 +134,14 @@ fn side_by_side(screen: Screen, difference: &Difference) -> String {
 /// One line on speed and lateness; a table for each attempt where more is to be shown.
 fn timing(screen: Screen, attempts: &[Attempt], last: &Attempt) -> String {
     let marks = screen.marks();
-    let mut line = format!("{}{} in {:.1} s", shown(last.speed), marks.times, last.wall_ms as f64 / 1000.0);
+    let mut line = format!("{} in {:.1} s", shown(screen, last.speed), last.wall_ms as f64 / 1000.0);
     if attempts.len() > 1 {
         line.push_str(&format!(" (attempt {})", attempts.len()));
     }
     let used = |late: &Lateness| late.closest_us as f64 / late.allowed_us.max(1) as f64;
-    if let Some(closest) = last.lateness.iter().max_by(|a, b| used(a).total_cmp(&used(b))) {
+    // On a stepped clock nothing can be late.
+    let closest = last.lateness.iter().max_by(|a, b| used(a).total_cmp(&used(b)));
+    if let Some(closest) = closest.filter(|_| last.speed.is_some()) {
         let judgement = if closest.within_bounds() { "at most" } else { "TOO LATE:" };
         line.push_str(&format!(
             "{}{judgement} {} late of {} allowed ({})",
@@ -159,7 +161,7 @@ fn timing(screen: Screen, attempts: &[Attempt], last: &Attempt) -> String {
 }
 
 fn lateness_table(screen: Screen, number: usize, attempt: &Attempt) -> String {
-    let title = format!("attempt {number} at {}{}", shown(attempt.speed), screen.marks().times);
+    let title = format!("attempt {number}, {}", shown(screen, attempt.speed));
     let mut text = format!("  {title:<20} {:>5} {:>9} {:>9} {:>9}\n", "count", "median", "worst", "allowed");
     if screen.width < 60 {
         text = format!("  {title}\n  count, median, worst, allowed\n");
@@ -182,7 +184,9 @@ fn ms(us: u64) -> String {
 }
 
 /// A speed with no more decimals than it takes.
-fn shown(speed: f64) -> String {
-    let rounded = (speed * 1000.0).round() / 1000.0;
-    rounded.to_string()
+fn shown(screen: Screen, speed: Option<f64>) -> String {
+    match speed {
+        Some(speed) => format!("{}{}", (speed * 1000.0).round() / 1000.0, screen.marks().times),
+        None => "stepped clock".to_owned(),
+    }
 }

@@ -34,7 +34,7 @@ fn attempt(scenario: &Scenario, expected: &Expectation, speed: f64, change: impl
     let late =
         |part, worst_us| Lateness { part, count: 12, median_us: 80, worst_us, allowed_us: 2_500, closest_us: worst_us };
     Attempt {
-        speed,
+        speed: Some(speed),
         wall_ms: (60_000.0 / speed) as u64 + 31,
         difference: first_difference(&expected.events, &events),
         events,

@@ -53,7 +53,7 @@ impl Decided {
 /// An attempt without its events, which have a file of their own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct AttemptSummary {
-    pub(super) speed: f64,
+    pub(super) speed: Option<f64>,
     pub(super) wall_ms: u64,
     pub(super) lateness: Vec<Lateness>,
     pub(super) difference: Option<Difference>,
@@ -65,7 +65,7 @@ pub(super) struct AttemptSummary {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Begun {
     pub(super) attempt: usize,
-    pub(super) speed: f64,
+    pub(super) speed: Option<f64>,
 }
 
 impl RunDir {
@@ -141,7 +141,7 @@ impl RunDir {
     ///
     /// # Errors
     /// What keeps a file from being moved or written.
-    pub fn begin_attempt(&mut self, speed: f64) -> Result<ObservedWriter, Failure> {
+    pub fn begin_attempt(&mut self, speed: Option<f64>) -> Result<ObservedWriter, Failure> {
         if self.attempts > 0 {
             self.set_aside(self.attempts)?;
         }

@@ -137,7 +137,7 @@ fn attempts(path: &Path, scenario: &Scenario, decided: Option<&Decided>) -> Resu
             Outcome::of(scenario, &plain)
         });
         let summary = decided.and_then(|decided| decided.attempts.get(number - 1));
-        let speed = begun.get(number - 1).map(|begun| begun.speed);
+        let speed = begun.get(number - 1).and_then(|begun| begun.speed);
         attempts.push(attempt(summary, speed, events, outcome));
     }
     Ok(attempts)
@@ -158,7 +158,7 @@ fn attempt(summary: Option<&AttemptSummary>, speed: Option<f64>, events: Vec<Obs
         None => {
             let last_us = events.iter().map(|observed| observed.at_us).max().unwrap_or(0);
             Attempt {
-                speed: speed.unwrap_or(1.0),
+                speed,
                 wall_ms: u64::try_from(last_us / 1000).unwrap_or(0),
                 events,
                 outcome,

@@ -29,7 +29,7 @@ fn record() -> Record {
         note: (event.t == Tick(310)).then(|| "never acknowledged – ünïcode".to_owned()),
     };
     let attempt = |speed: f64| Attempt {
-        speed,
+        speed: Some(speed),
         wall_ms: 6_000,
         events: expected.events.iter().map(observed).collect(),
         outcome: expected.outcome.clone(),
@@ -105,7 +105,7 @@ fn a_run_that_is_cut_off_anywhere_reads_back_up_to_there() {
         assert_eq!(stored.record.verdict, Verdict::Inconclusive);
         let lines = whole[..length].iter().filter(|&&byte| byte == b'\n').count();
         assert_eq!(stored.record.attempts[0].events.len(), lines.saturating_sub(1), "{length}");
-        assert_eq!(stored.record.attempts[0].speed, 10.0);
+        assert_eq!(stored.record.attempts[0].speed, Some(10.0));
         assert!(stored.record.attempts[0].events.is_sorted_by_key(|observed| observed.event.order()));
     }
     fs::write(&observed, &whole).unwrap();

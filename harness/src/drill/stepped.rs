@@ -1,0 +1,351 @@
+//! The stepped clock: model time goes on when every process of the drill is done with the tick.
+//!
+//! Only ticks at which something is due are played. In each, every worker is told the tick and does what is due by then;
+//! the drill goes on when each has answered and all that it told has come in. Whoever ends instead has answered too: a
+//! dead or deaf process never holds the clock up.
+
+use std::{io, os::linux::net::SocketAddrExt, os::unix::net};
+
+use scenarios::{RequestId, Signal, Tick, WorkerId};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::{UnixListener, UnixStream, unix::OwnedWriteHalf},
+    sync::mpsc::UnboundedSender,
+};
+use worker::clock::{self, Timer};
+
+use super::{Run, StopPipe, Wake, plan::Moment, state::Input};
+use crate::{process, record::Observed};
+
+/// How long a worker may take to answer, and a signal to show its effect, in nanoseconds. Nothing depends on its length
+/// but how soon a process that does neither is given up.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// How often it is looked whether the processes before a worker have come to rest, in nanoseconds: nobody tells.
+const LOOK_NS: u64 = 200_000;
+
+/// What comes from a worker's end of the clock.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// It is there; its pid in our PID namespace.
+    Connected(OwnedWriteHalf, Option<i32>),
+    /// It is done with the tick that it was told.
+    Done(Answer),
+    /// It has ended, or left.
+    Gone,
+}
+
+/// What a worker says when it is done with a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    tick: Tick,
+    /// How many lines of answers and notices it has given away so far.
+    told: u64,
+    /// The next tick at which something is due.
+    next: Option<Tick>,
+}
+
+/// Our end of a worker's clock.
+#[derive(Debug, Default)]
+pub(super) struct Stepper {
+    writer: Option<OwnedWriteHalf>,
+    pid: Option<i32>,
+    gone: bool,
+    /// The tick that it was told and has not answered.
+    asked: Option<Tick>,
+    told: u64,
+    /// How many lines and notices have come in.
+    seen: u64,
+    next: Option<Tick>,
+}
+
+impl Stepper {
+    /// Another line or notice has come in.
+    pub(super) fn see(&mut self) {
+        self.seen += 1;
+    }
+
+    /// Takes in what the worker said.
+    pub(super) fn hear(&mut self, said: Said) {
+        match said {
+            Said::Connected(writer, pid) => {
+                self.writer = Some(writer);
+                self.pid = pid;
+            }
+            Said::Done(answer) => {
+                if self.asked == Some(answer.tick) {
+                    self.asked = None;
+                }
+                self.told = answer.told;
+                self.next = answer.next;
+            }
+            Said::Gone => {
+                self.gone = true;
+                self.asked = None;
+                self.next = None;
+                self.writer = None;
+            }
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        self.writer.is_some()
+    }
+}
+
+/// Opens the clock of `worker` and gives its address; what comes from it goes to `wakes`.
+pub(super) fn open(
+    name: &str,
+    worker: WorkerId,
+    wakes: UnboundedSender<(u64, Wake)>,
+) -> io::Result<(String, impl Future<Output = ()> + use<>)> {
+    let name = format!("termdrill-{name}-clock-{worker}");
+    let listener = net::UnixListener::bind_addr(&net::SocketAddr::from_abstract_name(&name)?)?;
+    listener.set_nonblocking(true)?;
+    let listener = UnixListener::from_std(listener)?;
+    let listening = async move {
+        // One connection is a worker's whole life.
+        let Ok((stream, _)) = listener.accept().await else { return };
+        listen(worker, stream, &wakes).await;
+        let _ = wakes.send((clock::now_ns(), Wake::Clock(worker, Said::Gone)));
+    };
+    Ok((format!("@{name}"), listening))
+}
+
+async fn listen(worker: WorkerId, stream: UnixStream, wakes: &UnboundedSender<(u64, Wake)>) {
+    let pid = stream.peer_cred().ok().and_then(|credentials| credentials.pid());
+    let (read, write) = stream.into_split();
+    let tell = |said| {
+        let _ = wakes.send((clock::now_ns(), Wake::Clock(worker, said)));
+    };
+    tell(Said::Connected(write, pid));
+    let mut lines = BufReader::new(read).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        // A worker that says anything else has not answered, and is given up as such.
+        if let Some(answer) = Answer::read(&line) {
+            tell(Said::Done(answer));
+        }
+    }
+}
+
+impl Answer {
+    fn read(line: &str) -> Option<Answer> {
+        let ["done", tick, told, next] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
+        let next = match next {
+            "-" => None,
+            tick => Some(Tick(tick.parse().ok()?)),
+        };
+        Some(Answer { tick: Tick(tick.parse().ok()?), told: told.parse().ok()?, next })
+    }
+}
+
+impl Run<'_> {
+    /// Plays the drill to its end on a stepped clock.
+    pub(super) async fn step_through(
+        &mut self,
+        stop: &StopPipe,
+        live: &mut dyn FnMut(&Observed),
+    ) -> anyhow::Result<()> {
+        self.stepped_ns = Some(self.plan.schedule.start_of(Tick::START));
+        self.start_initial_workers()?;
+        for worker in (1..=u16::from(self.setup.scenario.initial_workers)).map(WorkerId) {
+            self.joined(stop, worker).await?;
+        }
+        let moments = self.plan.moments().to_vec();
+        let mut moments = moments.into_iter().peekable();
+        while !self.finished {
+            let planned = moments.peek().map(|&(at_ns, moment)| self.tick_of(at_ns, moment));
+            let due = self.steppers.values().filter_map(|stepper| stepper.next).chain(planned).min();
+            let Some(tick) = due.filter(|&tick| tick <= Tick::END) else { break };
+            self.stepped_ns = Some(self.plan.schedule.start_of(tick));
+            let workers: Vec<WorkerId> = self.steppers.keys().copied().collect();
+            self.step(stop, tick, &workers).await?;
+            while let Some((at_ns, moment)) =
+                moments.next_if(|&(at_ns, moment)| !self.finished && self.tick_of(at_ns, moment) == tick)
+            {
+                self.stepped_ns = Some(at_ns);
+                self.finished |= self.handle(at_ns, Input::Due(moment))?;
+                self.take_effect(stop, tick, moment).await?;
+            }
+            self.show(live);
+        }
+        self.show(live);
+        Ok(())
+    }
+
+    /// The end of a drill lies at the end of its last tick.
+    fn tick_of(&self, at_ns: u64, moment: Moment) -> Tick {
+        match moment {
+            Moment::End => self.plan.schedule.tick_at(at_ns - 1),
+            _ => self.plan.schedule.tick_at(at_ns),
+        }
+    }
+
+    /// Waits until everything that follows from a planned moment at once has come in.
+    async fn take_effect(&mut self, stop: &StopPipe, tick: Tick, moment: Moment) -> anyhow::Result<()> {
+        match moment {
+            Moment::Sigterm => self.settle(stop, tick, Signal::TERM).await,
+            Moment::Sigkill => self.settle(stop, tick, Signal::KILL).await,
+            Moment::Replacement => {
+                let newest = self.steppers.keys().copied().max().filter(|&worker| self.drill.is_known(worker));
+                match newest {
+                    Some(worker) => self.joined(stop, worker).await,
+                    None => Ok(()),
+                }
+            }
+            Moment::Arrival(request) => self.answered(stop, tick, request).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until a worker that was just started follows the clock, and knows what it has to do next.
+    async fn joined(&mut self, stop: &StopPipe, worker: WorkerId) -> anyhow::Result<()> {
+        let what = || format!("{worker} does not connect to the stepped clock");
+        self.until(stop, what, |run| run.has_joined(worker) || run.drill.has_ended(worker)).await?;
+        let tick = self.now();
+        self.step(stop, tick, &[worker]).await
+    }
+
+    fn has_joined(&self, worker: WorkerId) -> bool {
+        self.pids.contains_key(&worker) && self.steppers.get(&worker).is_some_and(|s| s.is_there() || s.gone)
+    }
+
+    fn now(&self) -> Tick {
+        self.plan.schedule.tick_at(self.stepped_ns.unwrap_or_default())
+    }
+
+    /// Tells `workers` the tick, and waits until each is done with it and everything it told has come in.
+    async fn step(&mut self, stop: &StopPipe, tick: Tick, workers: &[WorkerId]) -> anyhow::Result<()> {
+        for worker in workers {
+            let Some(stepper) = self.steppers.get_mut(worker) else { continue };
+            let Some(writer) = stepper.writer.as_mut() else { continue };
+            stepper.asked = Some(tick);
+            // Where that fails the worker is gone, and its end of the connection says so.
+            let _ = writer.write_all(format!("{}\n", tick.0).as_bytes()).await;
+        }
+        for &worker in workers {
+            let what = || format!("{worker} is not done with its tick {tick} s");
+            self.until(stop, what, |run| run.is_done(worker)).await?;
+            if self.steppers.get(&worker).is_some_and(|stepper| stepper.gone) {
+                self.departed(stop, worker).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_done(&self, worker: WorkerId) -> bool {
+        self.steppers.get(&worker).is_none_or(|stepper| {
+            let complete = stepper.seen >= stepper.told;
+            stepper.gone || !stepper.is_there() || (stepper.asked.is_none() && complete)
+        })
+    }
+
+    /// A worker's process is gone: waits until what is left of its top is at rest or gone too, and no answer of it is
+    /// open any more.
+    async fn departed(&mut self, stop: &StopPipe, worker: WorkerId) -> anyhow::Result<()> {
+        let what = || format!("what is left of {worker} neither ends nor comes to rest");
+        self.until(stop, what, |run| run.drill.has_ended(worker) || run.outlives(worker)).await?;
+        let what = || format!("the answers of {worker} do not end with it");
+        self.until(stop, what, |run| !run.drill.has_open_answers(worker)).await
+    }
+
+    /// Waits until a signal that was sent to the target's top has had its effect.
+    async fn settle(&mut self, stop: &StopPipe, tick: Tick, signal: Signal) -> anyhow::Result<()> {
+        let target = self.drill.target();
+        if !self.below.contains_key(&target) {
+            // Nobody was there to send it to.
+            return Ok(());
+        }
+        if signal == Signal::KILL {
+            let what = || format!("the top of {target} does not end of SIGKILL");
+            self.until(stop, what, |run| run.drill.has_lost_its_top(target)).await?;
+            let what = || format!("{target} does not end with its top");
+            let gone = |run: &Self| run.steppers.get(&target).is_none_or(|stepper| stepper.gone);
+            self.until(stop, what, |run| gone(run) || !run.drill.has_ended(target)).await?;
+        } else {
+            // Who passes it on has done so when at rest again. A signal is handled before what is read after it, so a
+            // worker that answers once more has handled it.
+            let what = || format!("the processes before {target} do not come to rest after SIGTERM");
+            self.until(stop, what, |run| run.drill.has_lost_its_top(target) || run.is_at_rest(target)).await?;
+            self.step(stop, tick, &[target]).await?;
+        }
+        if self.steppers.get(&target).is_some_and(|stepper| stepper.gone) {
+            self.departed(stop, target).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the top of a worker that is gone has taken note of it and goes on all the same.
+    fn outlives(&self, worker: WorkerId) -> bool {
+        let own = self.steppers.get(&worker).and_then(|stepper| stepper.pid);
+        let top = self.tops.get(&worker).map(process::Live::pid);
+        let other_process = top.is_some() && own.is_some() && top != own;
+        other_process && own.is_some_and(|pid| !process::is_there(pid)) && self.is_at_rest(worker)
+    }
+
+    /// Whether the processes that stand before a worker sleep, with no signal and no ended child to see to.
+    fn is_at_rest(&self, worker: WorkerId) -> bool {
+        let own = self.steppers.get(&worker).and_then(|stepper| stepper.pid);
+        let below = self.below.get(&worker).into_iter().flatten().map(process::Other::pid);
+        let top = self.tops.get(&worker);
+        if top.is_some_and(process::Live::has_ended) {
+            // Its end is about to be taken in, and that is what is waited for.
+            return false;
+        }
+        let top = top.map(process::Live::pid);
+        top.into_iter().chain(below).filter(|&pid| Some(pid) != own).all(process::is_at_rest)
+    }
+
+    /// Waits until a request that arrived is answered, and its worker knows what that means for it.
+    async fn answered(&mut self, stop: &StopPipe, tick: Tick, request: RequestId) -> anyhow::Result<()> {
+        let what = || format!("{request} is not answered");
+        self.until(stop, what, |run| !run.drill.awaits_answer(request)).await?;
+        match self.drill.worker_of(request) {
+            Some(worker) => self.step(stop, tick, &[worker]).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Takes in what happens until `done`, or until the drill is over. Where nothing happens for too long, that is a
+    /// problem of this machine or of a process that keeps to no clock.
+    async fn until(
+        &mut self,
+        stop: &StopPipe,
+        what: impl Fn() -> String,
+        done: impl Fn(&Self) -> bool,
+    ) -> anyhow::Result<()> {
+        if self.finished || done(self) {
+            return Ok(());
+        }
+        let mut timer = Timer::new()?;
+        let given_up_ns = clock::now_ns() + PATIENCE_NS;
+        while !self.finished && !done(self) {
+            tokio::select! {
+                biased;
+                Some((at_ns, wake)) = self.woken.recv() => self.finished |= self.wake(at_ns, wake)?,
+                () = stop.stopped() => self.finished |= self.handle(clock::now_ns(), Input::Stop)?,
+                waited = timer.until(clock::now_ns() + LOOK_NS) => {
+                    waited?;
+                    if clock::now_ns() > given_up_ns {
+                        self.finished |= self.handle(clock::now_ns(), Input::GivenUp { what: what() })?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_and_nothing_else() {
+        let answer = |tick, told, next| Some(Answer { tick: Tick(tick), told, next });
+        assert_eq!(Answer::read("done 310 12 377"), answer(310, 12, Some(Tick(377))));
+        assert_eq!(Answer::read("done 310 12 -"), answer(310, 12, None));
+        for bad in ["", "done", "done 1 2", "done x 2 -", "done 1 2 3 4", "gone 1 2 -"] {
+            assert_eq!(Answer::read(bad), None, "{bad}");
+        }
+    }
+}
