@@ -11,6 +11,7 @@ pub mod failure;
 pub mod host;
 pub mod input;
 pub mod isolation;
+pub mod judge;
 pub mod process;
 pub mod readable;
 pub mod record;

@@ -9,29 +9,26 @@ use std::{
 };
 
 use anyhow::Context;
-use scenarios::{CustomBehaviour, Entrypoint, Expectation, Fault, Host, Outcome, Scenario, ShellBehaviour, expect};
+use scenarios::{Entrypoint, Expectation, Fault, Scenario, ShellBehaviour};
 use serde::{Deserialize, Serialize};
 use tokio::{runtime, task::LocalSet};
 use worker::clock;
 
 use crate::{
     cli::{ClockChoice, Display, RunArgs},
-    commands, compare,
-    drill::{self, Extent, Setup, StopPipe},
+    commands,
+    drill::{Extent, Setup, StopPipe},
     failure::Failure,
     host, input,
     isolation::{self, Isolation},
-    record::{Attempt, Difference, Observed, Record, Verdict},
+    judge::{self, Manner, Watch},
+    record::{Attempt, Observed, Record},
     report::{self, Screen, decision::Decisions, write_stdout},
-    runs::RunDir,
-    verdict::{self, Next},
+    runs::{ObservedWriter, RunDir},
 };
 
 /// The hidden command of this program that runs a drill for its outer process.
 pub const INNER: &str = "drill";
-
-/// Below this speed no attempt is made.
-const LOWEST_SPEED: f64 = 0.1;
 
 /// What the inner process has to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -103,7 +100,7 @@ pub fn inner() -> anyhow::Result<ExitCode> {
 async fn run(job: Job, isolation: Isolation, control: OwnedFd) -> anyhow::Result<ExitCode> {
     let stop = StopPipe::new(control)?;
     let scenario = Scenario::from_value(job.scenario.clone())?;
-    let mut directory = match &job.out {
+    let directory = match &job.out {
         Some(path) => RunDir::at(path, &scenario)?,
         None => commands::home()?.create(&scenario, clock::wall())?,
     };
@@ -128,150 +125,61 @@ async fn run(job: Job, isolation: Isolation, control: OwnedFd) -> anyhow::Result
         isolation: &isolation,
     };
 
-    let mut record = match prepare(&job, &setup, &stop).await? {
-        Ready::Yes { host, remarks } => {
-            let expected = expect(&scenario, &host);
-            directory.write_expected(&expected)?;
-            let mut record = undecided(&scenario, expected, remarks);
-            attempt_until_decided(&job, &setup, &stop, &mut directory, &show, &mut record).await?;
-            record
-        }
-        Ready::No { why } => {
-            let expected = expect(&scenario, &Host { shell: job.shell, custom: None });
-            directory.write_expected(&expected)?;
-            undecided(&scenario, expected, vec![why])
-        }
-    };
+    let manner = Manner { clock: job.clock, speed: job.speed, attempts: job.attempts };
+    let mut recorder = Recorder { directory, show, decisions: Decisions::new(show.screen, &[]), writer: Ok(None) };
+    let mut record = judge::judge(&setup, job.shell, manner, &stop, &mut recorder).await?;
     if let Some(fault) = fault {
         record.reasons.push(format!("The fault {fault} was seeded on purpose."));
     }
-    directory.finish(&record)?;
-    show.result(&record, directory.path())?;
+    recorder.directory.finish(&record)?;
+    show.result(&record, recorder.directory.path())?;
     Ok(ExitCode::from(record.verdict.exit_code()))
 }
 
-fn undecided(scenario: &Scenario, expected: Expectation, reasons: Vec<String>) -> Record {
-    let scenario = scenario.clone();
-    Record { scenario, expected, attempts: Vec::new(), verdict: Verdict::Inconclusive, reasons }
+/// Stores and shows a run as it goes on.
+struct Recorder {
+    directory: RunDir,
+    show: Shown,
+    decisions: Decisions,
+    /// Where the attempt at hand is written to, or what keeps it from being stored or shown. A drill goes on to its end
+    /// all the same: it has processes to clean up.
+    writer: Result<Option<ObservedWriter>, Failure>,
 }
 
-/// Whether the scenario can be drilled here.
-enum Ready {
-    /// It can; what is known of the machine, and what a person should know of how that was found out.
-    Yes { host: Host, remarks: Vec<String> },
-    /// It can't.
-    No { why: String },
-}
-
-async fn prepare(job: &Job, setup: &Setup<'_>, stop: &StopPipe) -> anyhow::Result<Ready> {
-    let scenario = setup.scenario;
-    if let (true, Isolation::Bare { why }) = (scenario.pid_namespace, setup.isolation) {
-        return Ok(Ready::No { why: format!("The scenario needs a PID namespace, and {why}.") });
+impl Watch for Recorder {
+    fn expected(&mut self, expected: &Expectation) -> anyhow::Result<()> {
+        self.decisions = Decisions::new(self.show.screen, &expected.events);
+        Ok(self.directory.write_expected(expected)?)
     }
-    let Entrypoint::Custom(command) = &scenario.entrypoint else {
-        return Ok(Ready::Yes { host: Host { shell: job.shell, custom: None }, remarks: Vec::new() });
-    };
-    let measured = match host::measure(setup, stop).await? {
-        Ok(measured) => measured,
-        Err(problem) => return Ok(Ready::No { why: format!("The entrypoint {command:?} can't be used: {problem}.") }),
-    };
-    // What the scenario says counts for the effect; what it can't say was measured.
-    let effect = scenario.expected_effect.unwrap_or(measured.effect);
-    let how = if scenario.expected_effect.is_some() { "is said to be" } else { "was measured with an idle worker:" };
-    let remarks = vec![format!(
-        "The effect of SIGTERM on the entrypoint {command:?} {how} {}; its first process {}.",
-        effect.name(),
-        if measured.top_stays { "stays the worker's parent" } else { "becomes the worker" }
-    )];
-    Ok(Ready::Yes { host: Host { shell: job.shell, custom: Some(CustomBehaviour { effect, ..measured }) }, remarks })
-}
 
-async fn attempt_until_decided(
-    job: &Job,
-    setup: &Setup<'_>,
-    stop: &StopPipe,
-    directory: &mut RunDir,
-    show: &Shown,
-    record: &mut Record,
-) -> anyhow::Result<()> {
-    let mut speed = job.speed;
-    loop {
-        let number = record.attempts.len() + 1;
-        show.text(|screen| report::run::attempt_heading(screen, number, job.clock.at(speed).speed()))?;
-        let setup = Setup { clock: job.clock.at(speed), ..*setup };
-        let (attempt, stopped) = attempt(&setup, stop, directory, show, &record.expected).await?;
-        record.attempts.push(attempt);
-        if stopped {
-            record.reasons.push("The drill was stopped before its end.".to_owned());
-            return Ok(());
-        }
-        // A stepped clock has no speed to lower: what differs has to do so again.
-        let lower = match job.clock {
-            ClockChoice::Scaled => Some(speed / 2.0).filter(|lower| *lower >= LOWEST_SPEED),
-            ClockChoice::Stepped => Some(speed).filter(|_| number < 2),
-        };
-        let lower = lower.filter(|_| number < job.attempts);
-        match verdict::decide(&record.attempts, lower.is_some()) {
-            Next::Done { verdict, reasons } => {
-                record.verdict = verdict;
-                record.reasons.extend(reasons);
-                return Ok(());
-            }
-            Next::Repeat { why } => {
-                show.text(|screen| report::run::repeat(screen, &why))?;
-                speed = lower.unwrap_or(speed);
-            }
+    fn begin(&mut self, number: usize, speed: Option<f64>) -> anyhow::Result<()> {
+        self.show.text(|screen| report::run::attempt_heading(screen, number, speed))?;
+        self.writer = Ok(Some(self.directory.begin_attempt(speed)?));
+        Ok(())
+    }
+
+    fn observed(&mut self, observed: &Observed) {
+        if let Ok(Some(writer)) = &mut self.writer
+            && let Err(failure) = writer.append(observed).and_then(|()| self.show.live(&self.decisions, observed))
+        {
+            self.writer = Err(failure);
         }
     }
-}
 
-/// One attempt, and whether it was stopped before its end.
-async fn attempt(
-    setup: &Setup<'_>,
-    stop: &StopPipe,
-    directory: &mut RunDir,
-    show: &Shown,
-    expected: &Expectation,
-) -> anyhow::Result<(Attempt, bool)> {
-    let mut writer = directory.begin_attempt(setup.clock.speed())?;
-    let decisions = Decisions::new(show.screen, &expected.events);
-    // A drill that can't be written down or shown goes on to its end all the same: it has processes to clean up.
-    let mut failed = Ok(());
-    let mut live = |observed: &Observed| {
-        if failed.is_ok() {
-            failed = writer.append(observed).and_then(|()| show.live(&decisions, observed));
+    fn end(&mut self, attempt: &Attempt) -> anyhow::Result<()> {
+        match std::mem::replace(&mut self.writer, Ok(None))? {
+            Some(writer) => Ok(writer.finish(&attempt.events, &attempt.outcome)?),
+            None => Ok(()),
         }
-    };
-    let done = drill::run(setup, stop, &mut live).await?;
-    failed?;
-    let remains = done.remains;
-    let outcome = Outcome::of(setup.scenario, &remains.events.iter().map(|one| one.event).collect::<Vec<_>>());
-    writer.finish(&remains.events, &outcome)?;
-    let mut difference = compare::first_difference(&expected.events, &remains.events);
-    if let Some(difference) = &mut difference {
-        difference.why = why(difference, &remains.remarks);
     }
-    let attempt = Attempt {
-        speed: setup.clock.speed(),
-        wall_ms: done.wall_ms,
-        events: remains.events,
-        outcome,
-        lateness: remains.lateness.summary(),
-        difference,
-        problems: remains.problems,
-        remarks: remains.remarks,
-    };
-    Ok((attempt, remains.stopped))
-}
 
-/// A remark on the very request that differs tells why.
-fn why(difference: &Difference, remarks: &[String]) -> Option<String> {
-    let observed = difference.observed.as_ref().map(|observed| observed.event);
-    let request = difference.expected.or(observed)?.kind.request()?.to_string();
-    remarks.iter().find(|remark| remark.split([' ', ':']).any(|word| word == request)).cloned()
+    fn repeat(&mut self, why: &str) -> anyhow::Result<()> {
+        Ok(self.show.text(|screen| report::run::repeat(screen, why))?)
+    }
 }
 
 /// What is shown of a run while it goes on and at its end.
+#[derive(Clone, Copy)]
 struct Shown {
     show: Show,
     display: Display,

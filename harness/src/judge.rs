@@ -1,0 +1,194 @@
+//! Drills a scenario until it is decided: looks at the machine, makes attempts, compares each with the model.
+
+use scenarios::{CustomBehaviour, Entrypoint, Expectation, Host, Outcome, Scenario, ShellBehaviour, expect};
+
+use crate::{
+    cli::ClockChoice,
+    compare,
+    drill::{self, Setup, StopPipe},
+    host,
+    isolation::Isolation,
+    record::{Attempt, Difference, Observed, Record, Verdict},
+    verdict::{self, Next},
+};
+
+/// Below this speed no attempt is made.
+const LOWEST_SPEED: f64 = 0.1;
+/// How many attempts are made on a stepped clock: what differs has to do so again.
+const STEPPED_ATTEMPTS: usize = 2;
+
+/// How attempts are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// What makes model time pass.
+    pub clock: ClockChoice,
+    /// The speed of the first attempt on a scaled clock.
+    pub speed: f64,
+    /// How many attempts to make at most.
+    pub attempts: usize,
+}
+
+/// Who is told of a drill while it goes on.
+pub trait Watch {
+    /// What the model expects is known.
+    ///
+    /// # Errors
+    /// What keeps it from being stored or shown; the drill is given up.
+    fn expected(&mut self, expected: &Expectation) -> anyhow::Result<()>;
+
+    /// Attempt `number`, from 1 on, begins.
+    ///
+    /// # Errors
+    /// As [`Watch::expected`].
+    fn begin(&mut self, number: usize, speed: Option<f64>) -> anyhow::Result<()>;
+
+    /// Something was observed.
+    fn observed(&mut self, observed: &Observed);
+
+    /// An attempt has ended.
+    ///
+    /// # Errors
+    /// As [`Watch::expected`].
+    fn end(&mut self, attempt: &Attempt) -> anyhow::Result<()>;
+
+    /// Another attempt will be made.
+    ///
+    /// # Errors
+    /// As [`Watch::expected`].
+    fn repeat(&mut self, why: &str) -> anyhow::Result<()>;
+}
+
+/// Drills the scenario of `setup`, whose clock is that of each attempt, until it is decided.
+///
+/// # Errors
+/// The machine does not give what any drill needs, or what `watch` says.
+pub async fn judge(
+    setup: &Setup<'_>,
+    shell: ShellBehaviour,
+    manner: Manner,
+    stop: &StopPipe,
+    watch: &mut dyn Watch,
+) -> anyhow::Result<Record> {
+    let scenario = setup.scenario;
+    match prepare(setup, shell, stop).await? {
+        Ready::Yes { host, remarks } => {
+            let mut record = undecided(scenario, expect(scenario, &host), remarks);
+            watch.expected(&record.expected)?;
+            attempt_until_decided(setup, manner, stop, watch, &mut record).await?;
+            Ok(record)
+        }
+        Ready::No { why } => {
+            let record = undecided(scenario, expect(scenario, &Host { shell, custom: None }), vec![why]);
+            watch.expected(&record.expected)?;
+            Ok(record)
+        }
+    }
+}
+
+fn undecided(scenario: &Scenario, expected: Expectation, reasons: Vec<String>) -> Record {
+    let scenario = scenario.clone();
+    Record { scenario, expected, attempts: Vec::new(), verdict: Verdict::Inconclusive, reasons }
+}
+
+/// Whether the scenario can be drilled here.
+enum Ready {
+    /// It can; what is known of the machine, and what a person should know of how that was found out.
+    Yes { host: Host, remarks: Vec<String> },
+    /// It can't.
+    No { why: String },
+}
+
+async fn prepare(setup: &Setup<'_>, shell: ShellBehaviour, stop: &StopPipe) -> anyhow::Result<Ready> {
+    let scenario = setup.scenario;
+    if let (true, Isolation::Bare { why }) = (scenario.pid_namespace, setup.isolation) {
+        return Ok(Ready::No { why: format!("The scenario needs a PID namespace, and {why}.") });
+    }
+    let Entrypoint::Custom(command) = &scenario.entrypoint else {
+        return Ok(Ready::Yes { host: Host { shell, custom: None }, remarks: Vec::new() });
+    };
+    let measured = match host::measure(setup, stop).await? {
+        Ok(measured) => measured,
+        Err(problem) => return Ok(Ready::No { why: format!("The entrypoint {command:?} can't be used: {problem}.") }),
+    };
+    // What the scenario says counts for the effect; what it can't say was measured.
+    let effect = scenario.expected_effect.unwrap_or(measured.effect);
+    let how = if scenario.expected_effect.is_some() { "is said to be" } else { "was measured with an idle worker:" };
+    let remarks = vec![format!(
+        "The effect of SIGTERM on the entrypoint {command:?} {how} {}; its first process {}.",
+        effect.name(),
+        if measured.top_stays { "stays the worker's parent" } else { "becomes the worker" }
+    )];
+    Ok(Ready::Yes { host: Host { shell, custom: Some(CustomBehaviour { effect, ..measured }) }, remarks })
+}
+
+async fn attempt_until_decided(
+    setup: &Setup<'_>,
+    manner: Manner,
+    stop: &StopPipe,
+    watch: &mut dyn Watch,
+    record: &mut Record,
+) -> anyhow::Result<()> {
+    let mut speed = manner.speed;
+    loop {
+        let number = record.attempts.len() + 1;
+        let setup = Setup { clock: manner.clock.at(speed), ..*setup };
+        watch.begin(number, setup.clock.speed())?;
+        let (attempt, stopped) = attempt(&setup, stop, watch, &record.expected).await?;
+        watch.end(&attempt)?;
+        record.attempts.push(attempt);
+        if stopped {
+            record.reasons.push("The drill was stopped before its end.".to_owned());
+            return Ok(());
+        }
+        let next = match manner.clock {
+            ClockChoice::Scaled => Some(speed / 2.0).filter(|lower| *lower >= LOWEST_SPEED),
+            ClockChoice::Stepped => Some(speed).filter(|_| number < STEPPED_ATTEMPTS),
+        };
+        let next = next.filter(|_| number < manner.attempts);
+        match verdict::decide(&record.attempts, next.is_some()) {
+            Next::Done { verdict, reasons } => {
+                record.verdict = verdict;
+                record.reasons.extend(reasons);
+                return Ok(());
+            }
+            Next::Repeat { why } => {
+                watch.repeat(&why)?;
+                speed = next.unwrap_or(speed);
+            }
+        }
+    }
+}
+
+/// One attempt, and whether it was stopped before its end.
+async fn attempt(
+    setup: &Setup<'_>,
+    stop: &StopPipe,
+    watch: &mut dyn Watch,
+    expected: &Expectation,
+) -> anyhow::Result<(Attempt, bool)> {
+    let done = drill::run(setup, stop, &mut |observed| watch.observed(observed)).await?;
+    let remains = done.remains;
+    let events: Vec<_> = remains.events.iter().map(|observed| observed.event).collect();
+    let mut difference = compare::first_difference(&expected.events, &remains.events);
+    if let Some(difference) = &mut difference {
+        difference.why = why(difference, &remains.remarks);
+    }
+    let attempt = Attempt {
+        speed: setup.clock.speed(),
+        wall_ms: done.wall_ms,
+        outcome: Outcome::of(setup.scenario, &events),
+        events: remains.events,
+        lateness: remains.lateness.summary(),
+        difference,
+        problems: remains.problems,
+        remarks: remains.remarks,
+    };
+    Ok((attempt, remains.stopped))
+}
+
+/// A remark on the very request that differs tells why.
+fn why(difference: &Difference, remarks: &[String]) -> Option<String> {
+    let observed = difference.observed.as_ref().map(|observed| observed.event);
+    let request = difference.expected.or(observed)?.kind.request()?.to_string();
+    remarks.iter().find(|remark| remark.split([' ', ':']).any(|word| word == request)).cloned()
+}
