@@ -99,6 +99,8 @@ struct Worker {
     killed: bool,
     /// The tick of its last commit, after which a draining worker may exit.
     last_commit: Option<Tick>,
+    /// When its exit was seen, in nanoseconds, if it was draining.
+    drained_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +191,8 @@ impl Drill {
 
     /// The drill is over.
     #[must_use]
-    pub fn into_remains(self) -> Remains {
+    pub fn into_remains(mut self) -> Remains {
+        self.measure_drained_exits();
         let Drill { events, lateness, problems, remarks, stopped, .. } = self;
         Remains { events, lateness, problems, remarks, stopped }
     }
@@ -204,7 +207,16 @@ impl Drill {
         let told = Told::Nothing;
         self.workers.insert(
             worker,
-            Worker { ready_at, pid: None, life, was_ready: false, told, killed: false, last_commit: None },
+            Worker {
+                ready_at,
+                pid: None,
+                life,
+                was_ready: false,
+                told,
+                killed: false,
+                last_commit: None,
+                drained_ns: None,
+            },
         );
         Some(Act::Start(worker))
     }
@@ -456,23 +468,22 @@ impl Drill {
         let orphaned = !survivors.is_empty();
         let booting = !known.was_ready && !known.killed && matches!(known.told, Told::Nothing | Told::Ignores);
         let planned = match known {
-            _ if booting && !orphaned => (self.plan.schedule.start_of(known.ready_at), Part::Boot),
-            Worker { killed: true, .. } => (self.plan.sigkill_ns(), Part::Kill),
-            Worker { told: Told::Sigterm, .. } => (self.plan.sigterm_ns(), Part::Signal),
-            // It drained: its exit was due with its last commit, or with the signal if there was none after it.
-            Worker { told: Told::Withdrew, last_commit: Some(tick), .. }
-                if self.plan.schedule.start_of(*tick) > self.plan.sigterm_ns() =>
-            {
-                (self.plan.schedule.start_of(*tick), Part::Exit)
+            _ if booting && !orphaned => Some((self.plan.schedule.start_of(known.ready_at), Part::Boot)),
+            Worker { killed: true, .. } => Some((self.plan.sigkill_ns(), Part::Kill)),
+            Worker { told: Told::Sigterm, .. } => Some((self.plan.sigterm_ns(), Part::Signal)),
+            Worker { told: Told::Withdrew, .. } => {
+                known.drained_ns = Some(at_ns);
+                None
             }
-            Worker { told: Told::Withdrew, .. } => (self.plan.sigterm_ns(), Part::Signal),
             // Nobody planned for that.
-            _ => (at_ns, Part::Exit),
+            _ => None,
         };
         known.life = if orphaned { Life::Orphan } else { Life::Ended(at_ns) };
         // It may have ended before; what matters is that the router stops choosing it.
         let _ = self.router.roster_mut().ended(worker);
-        self.late(at_ns, planned.0, planned.1);
+        if let Some((planned_ns, part)) = planned {
+            self.late(at_ns, planned_ns, part);
+        }
         let kind = match (orphaned, booting) {
             (true, _) => EventKind::WorkerOrphaned { worker, status },
             (false, true) => EventKind::WorkerFailed { worker, status },
@@ -487,6 +498,27 @@ impl Drill {
             ));
         } else {
             self.settle_broken(worker);
+        }
+    }
+
+    /// How late the exits of drained workers were. Only at the end: an exit can be seen before the commit that it
+    /// followed, and which invocations it cut off is known after it.
+    fn measure_drained_exits(&mut self) {
+        let exits: Vec<(WorkerId, u64, Option<Tick>)> =
+            self.workers.iter().filter_map(|(&id, known)| Some((id, known.drained_ns?, known.last_commit))).collect();
+        for (id, at_ns, last_commit) in exits {
+            let cut_off = |kind| matches!(kind, EventKind::InvocationKilled { worker, .. } if worker == id);
+            if self.events.iter().any(|observed| cut_off(observed.event.kind)) {
+                // Nobody planned for that.
+                continue;
+            }
+            // It was due with its last commit, or with the signal if there was none after it.
+            let last_commit_ns = last_commit.map_or(0, |tick| self.plan.schedule.start_of(tick));
+            if last_commit_ns > self.plan.sigterm_ns() {
+                self.late(at_ns, last_commit_ns, Part::Exit);
+            } else {
+                self.late(at_ns, self.plan.sigterm_ns(), Part::Signal);
+            }
         }
     }
 

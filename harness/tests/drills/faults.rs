@@ -1,0 +1,111 @@
+//! A wrong process, or a wrong harness, is caught: the first wrong event is named.
+
+use harness::record::Verdict;
+use scenarios::{Event, EventKind, Fault, RequestId, Status, Tick, WorkerId};
+
+use crate::{pool::side_by_side, support::Rig};
+
+const FIRST: WorkerId = WorkerId::FIRST;
+const REQUEST: RequestId = RequestId(1);
+
+/// What is seeded into which drill, and the first event that must differ: as expected and as observed.
+struct Row {
+    fault: Fault,
+    scenario: &'static str,
+    settings: &'static [&'static str],
+    expected: Option<Event>,
+    observed: Option<Event>,
+}
+
+/// One request from 1 s on, signal at 3 s.
+const SHORT: &[&str] = &["request_interval_s=40", "startup_s=0.5", "invocation_s=3", "signal_at_s=3"];
+
+fn at(t: u32, kind: EventKind) -> Option<Event> {
+    Some(Event { t: Tick(t), kind })
+}
+
+fn rows() -> [Row; 6] {
+    let committed = |sum| EventKind::ResultCommitted { request: REQUEST, worker: FIRST, sum };
+    let sigterm = |worker| EventKind::SigtermSent { worker };
+    [
+        Row {
+            fault: Fault::WrongSum,
+            scenario: "short-work-with-handler",
+            settings: SHORT,
+            expected: at(40, committed(4)),
+            observed: at(40, committed(5)),
+        },
+        Row {
+            fault: Fault::LongStage,
+            scenario: "short-work-with-handler",
+            settings: SHORT,
+            expected: at(40, committed(4)),
+            observed: at(50, committed(4)),
+        },
+        Row {
+            fault: Fault::KeepsReadiness,
+            scenario: "short-work-with-handler",
+            settings: SHORT,
+            expected: at(30, EventKind::ReadinessWithdrawn { worker: FIRST }),
+            observed: at(30, EventKind::SigtermIgnored { worker: FIRST }),
+        },
+        Row {
+            fault: Fault::ExitsEarly,
+            scenario: "short-work-with-handler",
+            settings: SHORT,
+            expected: at(40, EventKind::WorkerExited { worker: FIRST, status: Status::SUCCESS }),
+            observed: at(35, EventKind::WorkerExited { worker: FIRST, status: Status::SUCCESS }),
+        },
+        Row {
+            fault: Fault::KillsEarly,
+            scenario: "short-work-ignored-signal",
+            settings: &[
+                "request_interval_s=40",
+                "startup_s=0.5",
+                "invocation_s=1",
+                "signal_at_s=3",
+                "grace_period_s=3",
+            ],
+            expected: at(60, EventKind::SigkillSent { worker: FIRST }),
+            observed: at(50, EventKind::SigkillSent { worker: FIRST }),
+        },
+        Row {
+            fault: Fault::SignalsWrongWorker,
+            scenario: "two-workers-with-handler",
+            settings: &[
+                "request_interval_s=40",
+                "startup_s=0.5",
+                "invocation_s=1",
+                "signal_at_s=3",
+                "grace_period_s=3",
+            ],
+            expected: at(30, sigterm(FIRST)),
+            observed: at(30, sigterm(WorkerId(2))),
+        },
+    ]
+}
+
+#[test]
+fn every_fault_is_caught_and_the_first_wrong_event_is_named() {
+    let rows = rows();
+    assert_eq!(rows.each_ref().map(|row| row.fault), Fault::NAMED.map(|(_, fault)| fault));
+    let rig = Rig::new();
+    let problems: Vec<String> = side_by_side(&rows, |row| {
+        let mut arguments = vec![row.scenario, "--speed", "20", "--fault", row.fault.name()];
+        for setting in row.settings {
+            arguments.extend(["--set", setting]);
+        }
+        // What is seeded must be what makes the difference.
+        let sound: Vec<&str> =
+            arguments.iter().copied().filter(|word| *word != "--fault" && *word != row.fault.name()).collect();
+        rig.drill(&sound).assert_matched(row.scenario);
+        let parsed = rig.drill(&arguments).parsed;
+        let found = parsed.difference.map(|difference| (difference.expected, difference.observed.map(|o| o.event)));
+        if parsed.verdict == Verdict::Diverged && found == Some((row.expected, row.observed)) {
+            return String::new();
+        }
+        format!("{}: {:?}, {found:?}, {:?}", row.fault, parsed.verdict, parsed.reasons)
+    });
+    let problems: Vec<String> = problems.into_iter().filter(|problem| !problem.is_empty()).collect();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}

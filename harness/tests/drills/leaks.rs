@@ -1,0 +1,191 @@
+//! Nothing is left behind, whatever ends a drill and whenever.
+
+use std::{ffi::OsStr, fmt, fs, time::Duration};
+
+use rustix::{pipe::pipe, process::Signal};
+use scenarios::Entrypoint;
+use worker::clock;
+
+use crate::{
+    pool::side_by_side,
+    processes::send,
+    support::{Draws, Ended, Rig, eventually},
+};
+
+/// How a drill is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// A signal to the process that a person started.
+    Outer(Signal),
+    /// Ctrl-C: SIGINT to the whole process group.
+    Keyboard,
+    /// SIGKILL to the process that runs the drill.
+    Inner,
+}
+
+/// All ways, each of which is tried with each form of the entrypoint.
+pub(crate) const ENDS: [End; 5] =
+    [End::Outer(Signal::INT), End::Outer(Signal::TERM), End::Outer(Signal::KILL), End::Keyboard, End::Inner];
+
+/// One drill that is ended early.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) form: &'static str,
+    pub(crate) pid_namespace: bool,
+    pub(crate) end: End,
+    /// When, after its start.
+    pub(crate) after: Duration,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Case { form, pid_namespace, end, after } = self;
+        write!(f, "{form}, PID namespace {pid_namespace}, {end:?} after {after:?}")
+    }
+}
+
+/// Every form, seat and end, at moments that are drawn. A third of them comes while the first processes start; by
+/// the last of them, workers run, serve, drain and live on as orphans.
+pub(crate) fn cases(seats: &[bool], seed: u64) -> Vec<Case> {
+    let mut draws = Draws(seed);
+    let mut cases = Vec::new();
+    for (form, _) in Entrypoint::NAMED {
+        for &pid_namespace in seats {
+            for end in ENDS {
+                let limit_us = if draws.below(3) == 0 { 60_000 } else { 2_000_000 };
+                let after = Duration::from_micros(draws.below(limit_us));
+                cases.push(Case { form, pid_namespace, end, after });
+            }
+        }
+    }
+    cases
+}
+
+/// Starts the drill of `case` behind `wrapper`, ends it, and checks what is left: nothing alive, and a run that can
+/// be read as far as it got. Tells whether workers ran at that moment.
+fn end_early(case: &Case, wrapper: &[&OsStr]) -> bool {
+    let rig = Rig::new();
+    let entrypoint = format!("entrypoint={}", case.form);
+    let pid_namespace = format!("pid_namespace={}", case.pid_namespace);
+    // At 10 times the speed of life the signal comes after 0.5 s and the deadline 0.5 s later.
+    let settings =
+        ["startup_s=1", "signal_at_s=5", "grace_period_s=5", "on_sigterm=drain", &entrypoint, &pid_namespace];
+    let mut arguments = vec!["run", "handler-grace-10", "--attempts", "1"];
+    for setting in settings {
+        arguments.extend(["--set", setting]);
+    }
+    let mut running = rig.start(&mut rig.wrapped(wrapper, &arguments));
+    clock::block_for(case.after);
+    let sockets = rig.sockets();
+    let expected = match case.end {
+        End::Outer(signal) => {
+            running.signal(signal);
+            Some(signal)
+        }
+        End::Keyboard => {
+            running.signal_group(Signal::INT);
+            Some(Signal::INT)
+        }
+        End::Inner => {
+            let inner = running.inner().expect("the drill has not ended by itself yet");
+            send(inner, Signal::KILL);
+            None
+        }
+    };
+    rig.assert_nothing_left(&sockets, &case.to_string());
+
+    let ended = running.wait();
+    match expected {
+        Some(signal) => {
+            assert_eq!(ended.signal, Some(signal.as_raw()), "{case}: {ended:?}");
+            assert_eq!(ended.stderr, "", "{case}");
+        }
+        None => ended.assert_refused(3, "was killed by SIGKILL"),
+    }
+    let begun = fs::read_dir(rig.state().join("termdrill/runs")).is_ok_and(|mut runs| runs.next().is_some());
+    let replay = rig.run_command(&mut rig.command(&["replay", "latest", "--json"]));
+    if begun && replay.code != Some(2) {
+        assert_eq!((replay.code, replay.document().parsed.verdict.exit_code()), (Some(3), 3), "{case}");
+    } else {
+        // Not even the name of the run was there yet.
+        replay.assert_refused(2, "");
+    }
+    !sockets.is_empty()
+}
+
+/// Ends every drill early, and checks that the moments were those that matter: often with workers, and sometimes without.
+pub(crate) fn end_all_early(cases: &[Case], wrapper: &[&OsStr]) {
+    let with_workers = side_by_side(cases, |case| end_early(case, wrapper)).into_iter().filter(|&with| with).count();
+    assert!((cases.len() / 3..cases.len()).contains(&with_workers), "workers ran in {with_workers} of {}", cases.len());
+}
+
+#[test]
+fn a_drill_that_is_ended_at_any_moment_leaves_nothing() {
+    let cases = cases(&[true, false], 20260101);
+    assert!(cases.len() >= 50);
+    end_all_early(&cases, &[]);
+}
+
+/// A drill whose output nobody reads: it is over, and stuck in writing its document, which is longer than what a pipe
+/// holds (64 KiB, pipe(7)).
+#[test]
+fn a_drill_that_is_stuck_in_its_output_ends_all_the_same() {
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let rig = Rig::new();
+        let (unread, output) = pipe().unwrap();
+        let arguments = ["run", "signal-at-arrival", "--json", "--speed", "100", "--attempts", "1"];
+        let many = ["--set", "request_interval_s=0.1", "--set", "pid_namespace=false"];
+        let running = rig.start_to(&mut rig.command(&[&arguments[..], &many].concat()), output);
+        let record = || {
+            let runs = fs::read_dir(rig.state().join("termdrill/runs")).ok();
+            runs.is_some_and(|mut runs| runs.any(|run| run.unwrap().path().join("record.json").is_file()))
+        };
+        assert!(eventually(Duration::from_secs(30), record));
+        running.signal(signal);
+        rig.assert_nothing_left(&Default::default(), &format!("{signal:?}"));
+        assert_eq!(running.wait().signal, Some(signal.as_raw()));
+        drop(unread);
+    }
+}
+
+/// A second Ctrl-C does not wait for anything.
+#[test]
+fn a_second_signal_kills() {
+    let rig = Rig::new();
+    let mut running = rig.start(&mut rig.command(&["run", "ignored-signal", "--json"]));
+    assert!(running.inner().is_some());
+    running.signal(Signal::INT);
+    running.signal(Signal::TERM);
+    rig.assert_nothing_left(&Default::default(), "two signals");
+    let Ended { signal, stderr, .. } = running.wait();
+    assert!([Some(Signal::INT.as_raw()), Some(Signal::TERM.as_raw())].contains(&signal), "{signal:?}");
+    assert_eq!(stderr, "");
+}
+
+/// A hangup ends a drill, but not under nohup(1).
+#[test]
+fn a_hangup_ends_a_drill_unless_it_is_ignored() {
+    let arguments = ["run", "signal-at-arrival", "--set", "request_interval_s=40", "--set", "signal_at_s=2"];
+    let rig = Rig::new();
+    for (wrapper, signal) in [(None, Some(Signal::HUP.as_raw())), (Some("nohup"), None)] {
+        let wrapper: Vec<&OsStr> = wrapper.iter().map(OsStr::new).collect();
+        let mut running = rig.start(&mut rig.wrapped(&wrapper, &arguments));
+        assert!(running.inner().is_some());
+        running.signal(Signal::HUP);
+        let ended = running.wait();
+        assert_eq!(ended.signal, signal, "{ended:?}");
+        rig.assert_nothing_left(&Default::default(), "hangup");
+    }
+}
+
+/// What finds leftovers does find one.
+#[test]
+fn a_process_that_is_left_would_be_found() {
+    let rig = Rig::new();
+    let mut leaving = rig.wrapped(&["sh", "-c", "setsid sleep 1000 &"].map(OsStr::new), &[]);
+    assert_eq!(rig.run_command(&mut leaving).code, Some(0));
+    let left = rig.processes();
+    assert_eq!(left.len(), 1, "{left:?}");
+    left.into_iter().for_each(|pid| send(pid, Signal::KILL));
+    rig.assert_nothing_left(&Default::default(), "killed");
+}

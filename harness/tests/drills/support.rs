@@ -1,0 +1,323 @@
+//! The program under test: started with a home of its own, signalled, waited for, and killed where a test fails.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    fs::{self, File},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+
+use harness::record::{Difference, Observed, Verdict};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
+};
+use scenarios::{Event, Outcome};
+use serde::Deserialize;
+use tempfile::TempDir;
+use worker::clock;
+
+use crate::processes::{MARK, command_line, environment, marked, send};
+
+/// The program under test.
+pub(crate) const TERMDRILL: &str = env!("CARGO_BIN_EXE_termdrill");
+
+/// How long anything may take that is not measured.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A home for runs, and everything else that a run could leave something in.
+pub(crate) struct Rig {
+    folder: TempDir,
+    program: PathBuf,
+    mark: String,
+    count: AtomicU32,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Rig {
+        static RIGS: AtomicU32 = AtomicU32::new(0);
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["state", "tmp", "cwd"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let mark = format!("{}-{}-{}", std::process::id(), clock::now_ns(), RIGS.fetch_add(1, Ordering::Relaxed));
+        Rig { folder, program: TERMDRILL.into(), mark, count: AtomicU32::new(0) }
+    }
+
+    /// The same with another copy of the program.
+    pub(crate) fn with_program(self, program: PathBuf) -> Rig {
+        Rig { program, ..self }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.path("state")
+    }
+
+    /// The command that runs the program with `arguments`, and nothing of our environment but what it needs.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.wrapped(&[], arguments)
+    }
+
+    /// The same behind other words, such as those of setpriv(1).
+    pub(crate) fn wrapped(&self, wrapper: &[&OsStr], arguments: &[&str]) -> Command {
+        let mut words = wrapper.iter().copied().chain([self.program.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).args(arguments).env_clear().current_dir(self.path("cwd"));
+        command
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("LC_ALL", "C.UTF-8")
+            .env("COLUMNS", "100");
+        command.env("XDG_STATE_HOME", self.state()).env("TMPDIR", self.path("tmp")).env(MARK, &self.mark);
+        command
+    }
+
+    /// Starts a command in a process group of its own, with its output in files.
+    pub(crate) fn start(&self, command: &mut Command) -> Running {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let output = |name: &str| self.path(&format!("{name}-{number}"));
+        let (stdout, stderr) = (output("stdout"), output("stderr"));
+        command.stdout(File::create(&stdout).unwrap()).stderr(File::create(&stderr).unwrap());
+        self.start_with_output(command, stdout, stderr)
+    }
+
+    /// The same where the command has its standard output already.
+    pub(crate) fn start_to(&self, command: &mut Command, stdout: impl Into<Stdio>) -> Running {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let stderr = self.path(&format!("stderr-{number}"));
+        command.stdout(stdout).stderr(File::create(&stderr).unwrap());
+        self.start_with_output(command, PathBuf::from("/dev/null"), stderr)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the one place that starts the program under test")]
+    fn start_with_output(&self, command: &mut Command, stdout: PathBuf, stderr: PathBuf) -> Running {
+        let child = command.stdin(Stdio::null()).process_group(0).spawn().unwrap();
+        Running { child, stdout, stderr, mark: self.mark.clone() }
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
+        self.start(&mut self.command(arguments)).wait()
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run_command(&self, command: &mut Command) -> Ended {
+        self.start(command).wait()
+    }
+
+    /// Runs a drill to its end and reads its document.
+    pub(crate) fn drill(&self, arguments: &[&str]) -> Drilled {
+        let ended = self.run(&[&["run", "--json"], arguments].concat());
+        ended.document()
+    }
+
+    /// Every living process that was started from here, whatever became of its parents.
+    pub(crate) fn processes(&self) -> BTreeSet<i32> {
+        marked(&self.mark)
+    }
+
+    /// Checks that within a second no process is left, no socket of `names`, and no file but what is stored.
+    pub(crate) fn assert_nothing_left(&self, names: &BTreeSet<String>, what: &str) {
+        let gone = eventually(Duration::from_secs(1), || self.processes().is_empty());
+        let left = self.processes();
+        let told: Vec<String> = left.iter().map(|&pid| format!("{pid}: {}", command_line(pid))).collect();
+        assert!(gone || left.is_empty(), "{what}: still alive after 1 s: {told:?}");
+        let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+        for name in names {
+            assert!(!sockets.split_whitespace().any(|word| word.starts_with(name.as_str())), "{what}: {name} is left");
+        }
+        for folder in ["tmp", "cwd"] {
+            let left: Vec<_> = fs::read_dir(self.path(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+            assert!(left.is_empty(), "{what}: left in {folder}: {left:?}");
+        }
+    }
+
+    /// The names of the sockets that the drills of this rig listen on at this moment.
+    pub(crate) fn sockets(&self) -> BTreeSet<String> {
+        let names = self.processes().into_iter().flat_map(|pid| {
+            let environment = environment(pid);
+            ["NOTIFY_SOCKET=", "TERMDRILL_LIFELINE="]
+                .into_iter()
+                .filter_map(|name| environment.iter().find_map(|pair| pair.strip_prefix(name)).map(str::to_owned))
+                .collect::<Vec<String>>()
+        });
+        names.collect()
+    }
+}
+
+/// A command that was started. It is killed when this is dropped, and everything that it started.
+pub(crate) struct Running {
+    child: Child,
+    stdout: PathBuf,
+    stderr: PathBuf,
+    mark: String,
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// The process that runs the drill, as soon as there is one; `None` where the command ended before.
+    pub(crate) fn inner(&mut self) -> Option<i32> {
+        let outer = self.pid();
+        let mut inner = None;
+        let found = eventually(PATIENCE, || {
+            let below = harness::process::descendants(outer);
+            inner = below.iter().map(harness::process::Other::pid).find(|&pid| command_line(pid).ends_with(" drill"));
+            inner.is_some() || self.child.try_wait().unwrap().is_some()
+        });
+        assert!(found, "no process that runs the drill");
+        inner
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    /// As Ctrl-C does: to the whole process group.
+    pub(crate) fn signal_group(&self, signal: Signal) {
+        kill_process_group(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub(crate) fn wait(self) -> Ended {
+        self.wait_for(PATIENCE).unwrap_or_else(|| panic!("the command did not end in {PATIENCE:?}"))
+    }
+
+    /// Waits until the command has ended, but not longer than `limit`.
+    pub(crate) fn wait_for(mut self, limit: Duration) -> Option<Ended> {
+        let pidfd = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).unwrap();
+        let limit = Timespec::try_from(limit).unwrap();
+        let ready = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&limit)).unwrap();
+        if ready == 0 {
+            return None;
+        }
+        let status = self.child.wait().unwrap();
+        let text = |path: &Path| String::from_utf8(fs::read(path).unwrap()).unwrap();
+        Some(Ended {
+            code: status.code(),
+            signal: status.signal(),
+            stdout: text(&self.stdout),
+            stderr: text(&self.stderr),
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            send(self.pid(), Signal::KILL);
+            let _ = self.child.wait();
+        }
+        if thread::panicking() {
+            marked(&self.mark).into_iter().for_each(|pid| send(pid, Signal::KILL));
+        }
+    }
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// The document of `run --json`.
+    pub(crate) fn document(&self) -> Drilled {
+        let document: serde_json::Value =
+            serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("no document: {error}: {self:?}"));
+        let parsed = Document::deserialize(&document).unwrap();
+        assert_eq!(self.stderr, "");
+        assert_eq!(self.code, Some(i32::from(parsed.verdict.exit_code())), "{:?}", parsed.reasons);
+        Drilled { parsed, document }
+    }
+
+    /// Checks that it was refused: with this status, one error that says `what`, nothing else, and no panic.
+    pub(crate) fn assert_refused(&self, code: i32, what: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(self.stderr.contains(what), "{what:?} is not in {:?}", self.stderr);
+        assert!(self.stderr.starts_with("error: "), "{:?}", self.stderr);
+        assert_eq!(self.stderr.matches("error: ").count(), 1, "{:?}", self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{:?}", self.stderr);
+    }
+}
+
+/// The parts of the document of `run --json` that tests look at.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Document {
+    pub(crate) observed: Option<ObservedTrace>,
+    pub(crate) verdict: Verdict,
+    pub(crate) difference: Option<Difference>,
+    pub(crate) reasons: Vec<String>,
+    pub(crate) run: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ObservedTrace {
+    pub(crate) events: Vec<Observed>,
+    pub(crate) outcome: Outcome,
+}
+
+/// A drill that has ended: its document, as types and as it was printed.
+pub(crate) struct Drilled {
+    pub(crate) parsed: Document,
+    pub(crate) document: serde_json::Value,
+}
+
+impl Drilled {
+    /// What was observed: events in trace order and the outcome.
+    pub(crate) fn observed(&self) -> (Vec<Event>, &Outcome) {
+        let observed = self.parsed.observed.as_ref().unwrap();
+        (observed.events.iter().map(|observed| observed.event).collect(), &observed.outcome)
+    }
+
+    pub(crate) fn assert_matched(&self, what: &str) {
+        let Document { verdict, difference, reasons, .. } = &self.parsed;
+        assert_eq!(*verdict, Verdict::Matched, "{what}: {difference:?} {reasons:?}");
+    }
+}
+
+/// Looks at `condition` until it holds, but not longer than `limit`.
+pub(crate) fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let until = clock::now_ns() + u64::try_from(limit.as_nanos()).unwrap();
+    loop {
+        if condition() {
+            return true;
+        }
+        if clock::now_ns() > until {
+            return false;
+        }
+        clock::block_for(Duration::from_millis(5));
+    }
+}
+
+/// Numbers that look drawn and are the same in every run (SplitMix64).
+pub(crate) struct Draws(pub(crate) u64);
+
+impl Draws {
+    /// The next one, below `limit`.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+}
+
+/// Says that a test can't be made on this machine, and why.
+#[expect(clippy::print_stdout, reason = "a person who runs the tests has to know")]
+pub(crate) fn skipped(why: &str) {
+    println!("skipped: {why}");
+}
