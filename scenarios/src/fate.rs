@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Entrypoint, HandlerInstalled, OnSigterm, Scenario, ShellBehaviour, Status, Tick};
+use crate::{
+    Entrypoint, HandlerInstalled, OnSigterm, Scenario, ShellBehaviour, Status, Tick,
+    prediction::{self, Manner, predict},
+};
 
 /// What becomes of a worker whose top gets SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -96,7 +99,7 @@ impl Top {
 pub struct Fate {
     /// What SIGTERM to the top does.
     pub effect: Effect,
-    /// The top's status where the effect is `terminated` or `orphaned`.
+    /// The top's status where the effect is `terminated` or `orphaned`; elsewhere nobody asks for it.
     pub status: Status,
     /// Whether SIGKILL to the top leaves the worker alive.
     pub survives_sigkill: bool,
@@ -116,20 +119,25 @@ pub fn fate(scenario: &Scenario, host: &Host) -> Fate {
         OnSigterm::Drain if !handler_in_place => OnSigterm::Default,
         posture => posture,
     };
-    let reached = |worker_is_pid1: bool| match posture {
-        OnSigterm::Drain => Effect::Drained,
-        OnSigterm::Ignore => Effect::Ignored,
-        OnSigterm::Default if worker_is_pid1 => Effect::Ignored,
-        OnSigterm::Default => Effect::Terminated,
+    let chain: &[Manner] = match Top::of(scenario, host) {
+        Top::Worker => &[],
+        Top::Shell => &[Manner::WAITING_SHELL],
+        Top::Trap => &[Manner::FORWARDING_TRAP],
+        Top::Custom(custom) => {
+            let survives_sigkill = custom.top_stays && !pid_namespace;
+            return Fate { effect: custom.effect, status: custom.status, survives_sigkill };
+        }
     };
-    let (effect, status, top_stays) = match Top::of(scenario, host) {
-        Top::Worker => (reached(pid_namespace), Status::SIGTERM, false),
-        Top::Shell if pid_namespace => (Effect::Ignored, Status::SIGTERM, true),
-        Top::Shell => (Effect::Orphaned, Status::SIGTERM, true),
-        Top::Trap => (reached(false), Status::CODE_143, true),
-        Top::Custom(custom) => (custom.effect, custom.status, custom.top_stays),
-    };
-    Fate { effect, status, survives_sigkill: top_stays && !pid_namespace }
+    let reaction = predict(chain, pid_namespace, posture);
+    Fate {
+        // These three always come to one of the four.
+        effect: reaction.effect().unwrap_or(Effect::Ignored),
+        status: match reaction.top {
+            prediction::Top::Ended(status) | prediction::Top::Gone(status) => status,
+            prediction::Top::Stuck => Status::SIGKILL,
+        },
+        survives_sigkill: !chain.is_empty() && !pid_namespace,
+    }
 }
 
 #[cfg(test)]
@@ -163,8 +171,13 @@ mod tests {
             for (pid_namespace, effects) in [(true, pid1), (false, ordinary)] {
                 for (posture, effect) in OnSigterm::ALL.into_iter().zip(effects) {
                     let scenario = scenario(entrypoint.clone(), pid_namespace, posture);
-                    let expected = Fate { effect, status, survives_sigkill: top_stays && !pid_namespace };
-                    assert_eq!(fate(&scenario, &host), expected, "{entrypoint:?} {pid_namespace} {posture:?}");
+                    let found = fate(&scenario, &host);
+                    let survives = top_stays && !pid_namespace;
+                    let case = format!("{entrypoint:?} {pid_namespace} {posture:?}");
+                    assert_eq!((found.effect, found.survives_sigkill), (effect, survives), "{case}");
+                    if matches!(effect, Terminated | Orphaned) {
+                        assert_eq!(found.status, status, "{case}");
+                    }
                 }
             }
         }

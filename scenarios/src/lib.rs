@@ -19,6 +19,7 @@
 //! - [`FIELDS`] is the language as a table; [`Scenario::parse`] and [`Scenario::with_settings`] read it and name
 //!   everything that is wrong at once.
 //! - [`catalogue`] holds scenarios that show one phenomenon each, and [`lesson`] what they are known to come to.
+//! - [`prediction`] follows SIGTERM through any command line that its rules know.
 //! - [`fate`](mod@fate) derives from posture, seat and entrypoint what SIGTERM does; [`model`] plays the drill.
 //! - [`trace`] stores what happened, a line an event; [`wire`] is what a worker has to speak.
 
@@ -36,6 +37,7 @@ pub mod model;
 mod near;
 pub mod outcome;
 pub mod parse;
+pub mod prediction;
 pub mod problem;
 pub mod scenario;
 pub mod status;
