@@ -203,7 +203,7 @@ Examples:
   termdrill run handler-grace-10 --set grace_period_s=19 --speed 60
   termdrill run my-drill.json --json > run.json
 
-Where the machine is too slow, or something differs, the drill is repeated at half the speed.
+Where the machine is too slow, or something differs, the drill is repeated at half the speed or less.
 
 Exit status: 0 matched, 1 diverged, 2 bad usage or input, 3 inconclusive")]
 pub struct RunArgs {

@@ -141,7 +141,10 @@ async fn attempt_until_decided(
             return Ok(());
         }
         let next = match manner.clock {
-            ClockChoice::Scaled => Some(speed / 2.0).filter(|lower| *lower >= LOWEST_SPEED),
+            ClockChoice::Scaled => {
+                let lower = record.attempts.last().map_or(speed, |last| verdict::lower_speed(speed, &last.lateness));
+                Some(lower).filter(|lower| *lower >= LOWEST_SPEED)
+            }
             ClockChoice::Stepped => Some(speed).filter(|_| number < STEPPED_ATTEMPTS),
         };
         let next = next.filter(|_| number < manner.attempts);

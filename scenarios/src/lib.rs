@@ -39,6 +39,7 @@ pub mod outcome;
 pub mod parse;
 pub mod prediction;
 pub mod problem;
+pub mod random;
 pub mod scenario;
 pub mod status;
 pub mod time;

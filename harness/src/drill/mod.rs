@@ -200,6 +200,7 @@ struct Run<'a> {
     steppers: BTreeMap<WorkerId, Stepper>,
     /// The moment at hand on a stepped clock.
     stepped_ns: Option<u64>,
+    started_ns: u64,
     finished: bool,
     tops: BTreeMap<WorkerId, Live>,
     pids: BTreeMap<WorkerId, i32>,
@@ -263,6 +264,7 @@ impl<'a> Run<'a> {
             clocks,
             steppers,
             stepped_ns: None,
+            started_ns: clock::now_ns(),
             finished: false,
             tops: BTreeMap::new(),
             pids: BTreeMap::new(),
@@ -275,7 +277,7 @@ impl<'a> Run<'a> {
     }
 
     async fn play(mut self, stop: &StopPipe, live: &mut dyn FnMut(&Observed)) -> anyhow::Result<(Schedule, Done)> {
-        let started_ns = clock::now_ns();
+        self.started_ns = clock::now_ns();
         match self.setup.clock {
             Clock::Scaled { .. } => self.keep_time(stop, live).await?,
             Clock::Stepped => self.step_through(stop, live).await?,
@@ -286,7 +288,7 @@ impl<'a> Run<'a> {
             self.wake(at_ns, wake)?;
         }
         self.tasks.abort_all();
-        let wall_ms = (clock::now_ns() - started_ns) / 1_000_000;
+        let wall_ms = (clock::now_ns() - self.started_ns) / 1_000_000;
         let schedule = self.plan.schedule;
         Ok((schedule, Done { remains: self.drill.into_remains(), wall_ms, tops: self.pids }))
     }
@@ -429,9 +431,18 @@ impl<'a> Run<'a> {
 
     fn handle(&mut self, at_ns: u64, input: Input) -> io::Result<bool> {
         // On a stepped clock everything happens at the moment at hand.
-        let at_ns = self.stepped_ns.unwrap_or(at_ns);
+        let acts = match self.stepped_ns {
+            None => self.drill.handle(at_ns, input),
+            Some(stepped_ns) => {
+                let first = self.drill.events().len();
+                let acts = self.drill.handle(stepped_ns, input);
+                let real_us = clock::now_ns().saturating_sub(self.started_ns) / 1000;
+                self.drill.stamp(first, i64::try_from(real_us).unwrap_or(i64::MAX));
+                acts
+            }
+        };
         let mut finished = false;
-        for act in self.drill.handle(at_ns, input) {
+        for act in acts {
             finished |= act == Act::Finish;
             self.carry_out(act)?;
         }

@@ -189,6 +189,14 @@ impl Drill {
         &self.events
     }
 
+    /// Says when the events from `first` on really became known, in microseconds after the drill's start. On a stepped
+    /// clock their own moments are those of the model.
+    pub fn stamp(&mut self, first: usize, at_us: i64) {
+        for observed in self.events.iter_mut().skip(first) {
+            observed.at_us = at_us;
+        }
+    }
+
     /// The drill is over.
     #[must_use]
     pub fn into_remains(mut self) -> Remains {

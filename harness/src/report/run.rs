@@ -26,7 +26,7 @@ pub fn heading(screen: Screen, scenario: &Scenario) -> String {
 #[must_use]
 pub fn attempt_heading(screen: Screen, number: usize, speed: Option<f64>) -> String {
     let which = if number == 1 { String::new() } else { format!("attempt {number}, ") };
-    let length = speed.map_or_else(String::new, |speed| format!(" speed, about {:.0} s", 60.0 / speed));
+    let length = speed.map_or_else(String::new, |speed| format!(" speed, at most {:.0} s", 60.0 / speed));
     let text = format!("{which}{}{length}", shown(screen, speed));
     screen.wrap(&text, "", "")
 }
