@@ -14,7 +14,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
     },
-    process::ExitCode,
+    process::{ChildStdin, ExitCode},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -54,9 +54,9 @@ pub enum Isolation {
 }
 
 /// What the inner process ends with when it can't mount a /proc of its own: it is then started again without.
-const NO_PROC: u8 = 125;
+pub const NO_PROC: u8 = 125;
 /// What the outer process writes when the drill is to stop.
-const STOP: &[u8] = b"stop\n";
+pub const STOP: &[u8] = b"stop\n";
 
 #[derive(Serialize, Deserialize)]
 struct Envelope<J> {
@@ -73,7 +73,32 @@ struct Envelope<J> {
 /// When no inner process can be started, or it was killed.
 pub fn run_inside(arguments: &[&str], job: &impl Serialize) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch().context("the handlers for Ctrl-C and the like can't be installed")?;
-    let mut isolation = namespaces();
+    let mut isolation = isolate();
+    loop {
+        let (inner, mut control) = start_inside(arguments, &mut isolation, job)?;
+        let status = signals.wait_for(inner, &mut control)?;
+        signals.end_by_what_was_received()?;
+        match status {
+            Status::Code(NO_PROC) if isolation == Isolation::Namespace => isolation = Isolation::without_proc(),
+            Status::Code(code) => return Ok(ExitCode::from(code)),
+            Status::Signal(signal) => bail!(
+                "the process that runs the drill was killed by {signal}; everything in the drill was killed with it. \
+                 Was the machine out of memory?"
+            ),
+        }
+    }
+}
+
+/// Starts an inner process with `arguments` and gives it its `job`. The pipe tells it to stop by [`STOP`] or by being
+/// closed. Where no namespace can be had after all, `isolation` says so from then on.
+///
+/// # Errors
+/// No process can be started.
+pub fn start_inside(
+    arguments: &[&str],
+    isolation: &mut Isolation,
+    job: &impl Serialize,
+) -> anyhow::Result<(Live, ChildStdin)> {
     loop {
         let seat = match isolation {
             Isolation::Namespace => Seat::Pid1,
@@ -82,7 +107,7 @@ pub fn run_inside(arguments: &[&str], job: &impl Serialize) -> anyhow::Result<Ex
         let (inner, mut control) = match spawn_self(arguments, seat) {
             Ok(spawned) => spawned,
             Err(error) if seat == Seat::Pid1 => {
-                isolation = Isolation::Bare { why: forbidden(&error) };
+                *isolation = Isolation::Bare { why: forbidden(&error) };
                 continue;
             }
             Err(error) => return Err(error).context("the process that runs the drill can't be started"),
@@ -91,34 +116,32 @@ pub fn run_inside(arguments: &[&str], job: &impl Serialize) -> anyhow::Result<Ex
         line.push(b'\n');
         // An inner process that is gone already tells more by its status than this pipe does.
         let _ = control.write_all(&line);
-        let status = signals.wait_for(inner, &mut control)?;
-        if let Some(signal) = signals.received() {
-            // Ends us by that signal.
-            signal_hook::low_level::emulate_default_handler(signal)?;
-        }
-        match (status, seat) {
-            (Status::Code(NO_PROC), Seat::Pid1) => {
-                let why = "a /proc for the PID namespace of the drill can't be mounted here (mount(2) was refused); \
-                           run it where mounting is allowed, for example as root or outside of a container";
-                isolation = Isolation::Bare { why: why.to_owned() };
-            }
-            (Status::Code(code), _) => return Ok(ExitCode::from(code)),
-            (Status::Signal(signal), _) => bail!(
-                "the process that runs the drill was killed by {signal}; everything in the drill was killed with it. \
-                 Was the machine out of memory?"
-            ),
-        }
+        return Ok((inner, control));
+    }
+}
+
+impl Isolation {
+    /// What is left where an inner process ended with [`NO_PROC`].
+    #[must_use]
+    pub fn without_proc() -> Isolation {
+        let why = "a /proc for the PID namespace of the drill can't be mounted here (mount(2) was refused); run it \
+                   where mounting is allowed, for example as root or outside of a container";
+        Isolation::Bare { why: why.to_owned() }
     }
 }
 
 /// The signals that mean "stop" for a program in a terminal or a service.
-struct Signals {
+pub struct Signals {
     last: Arc<AtomicUsize>,
     woken: UnixStream,
 }
 
 impl Signals {
-    fn catch() -> io::Result<Signals> {
+    /// Catches them from now on.
+    ///
+    /// # Errors
+    /// No handler can be installed.
+    pub fn catch() -> io::Result<Signals> {
         let last = Arc::new(AtomicUsize::new(0));
         let (woken, waker) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
@@ -131,6 +154,25 @@ impl Signals {
             signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
         }
         Ok(Signals { last, woken })
+    }
+
+    /// A descriptor that is readable when one has come.
+    ///
+    /// # Errors
+    /// It can't be duplicated.
+    pub fn wakeups(&self) -> io::Result<OwnedFd> {
+        Ok(self.woken.try_clone()?.into())
+    }
+
+    /// Ends this process by the last signal that has come, if one has, as whoever sent it expects.
+    ///
+    /// # Errors
+    /// The signal can't be raised.
+    pub fn end_by_what_was_received(&self) -> io::Result<()> {
+        match self.received() {
+            Some(signal) => signal_hook::low_level::emulate_default_handler(signal),
+            None => Ok(()),
+        }
     }
 
     fn received(&self) -> Option<i32> {
@@ -167,7 +209,8 @@ impl Signals {
 
 /// Gets what it takes to make PID namespaces. Must come before any thread is started: a process with several can't
 /// enter a user namespace (unshare(2), EINVAL).
-fn namespaces() -> Isolation {
+#[must_use]
+pub fn isolate() -> Isolation {
     if has_sys_admin() {
         return Isolation::Namespace;
     }
