@@ -461,7 +461,8 @@ impl Drill {
             }
             Notice::Stopping => {
                 if self.router.roster_mut().draining(worker).is_ok() {
-                    if known.told == Told::Sigterm {
+                    // If it was taken for one that ignores the signal, this shows that it was only late.
+                    if matches!(known.told, Told::Sigterm | Told::Ignores) {
                         known.told = Told::Withdrew;
                         self.late(at_ns, self.plan.sigterm_ns(), Part::Signal);
                     }
@@ -475,7 +476,12 @@ impl Drill {
         let Some(known) = self.workers.get_mut(&worker) else { return };
         let orphaned = !survivors.is_empty();
         let booting = !known.was_ready && !known.killed && matches!(known.told, Told::Nothing | Told::Ignores);
+        let by_sigterm = matches!(status, Status::SIGTERM | Status::CODE_143);
         let planned = match known {
+            // It was taken for one that ignores the signal and was only late.
+            Worker { told: Told::Ignores, killed: false, .. } if by_sigterm => {
+                Some((self.plan.sigterm_ns(), Part::Signal))
+            }
             _ if booting && !orphaned => Some((self.plan.schedule.start_of(known.ready_at), Part::Boot)),
             Worker { killed: true, .. } => Some((self.plan.sigkill_ns(), Part::Kill)),
             Worker { told: Told::Sigterm, .. } => Some((self.plan.sigterm_ns(), Part::Signal)),
@@ -700,3 +706,6 @@ impl Drill {
         self.events.push(Observed { event: Event { t, kind }, at_us, late_us, pid, note: None });
     }
 }
+
+#[cfg(test)]
+mod tests;

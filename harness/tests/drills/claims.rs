@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     pool::side_by_side,
-    support::{Rig, TERMDRILL},
+    support::{Drilled, Rig, STEPPED, TERMDRILL},
 };
 
 /// What `/bin/sh -c` does with a single command here.
@@ -26,17 +26,19 @@ fn real_processes_keep_every_claim() {
     assert_eq!(claims.len(), catalogue::all().len(), "every scenario has a claim for this shell");
     let rig = Rig::new();
     let problems = side_by_side(&claims, |claim| {
-        let drilled = rig.drill(&[claim.scenario]);
-        let (events, outcome) = drilled.observed();
-        let matched = match drilled.parsed.verdict.exit_code() {
-            0 => Ok(()),
-            _ => Err(format!("{}: {:?} {:?}", claim.scenario, drilled.parsed.difference, drilled.parsed.reasons)),
-        };
         let model: Value = serde_json::from_str(&rig.run(&["model", claim.scenario, "--json"]).stdout).unwrap();
-        for part in ["events", "outcome"] {
-            assert_eq!(drilled.document["expected"][part], model[part], "{}", claim.scenario);
+        let real = rig.matched(&[claim.scenario, "--attempts", "4"]);
+        let stepped = rig.matched(&[&[claim.scenario], &STEPPED[..]].concat());
+        for drilled in [&real, &stepped] {
+            for part in ["events", "outcome"] {
+                assert_eq!(drilled.document["expected"][part], model[part], "{}", claim.scenario);
+            }
         }
-        matched.and(claim.check(&events, outcome))
+        let check = |drilled: &Drilled| {
+            let (events, outcome) = drilled.observed();
+            claim.check(&events, outcome)
+        };
+        check(&real).and(check(&stepped))
     });
     let problems: Vec<String> = problems.into_iter().filter_map(Result::err).collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));

@@ -34,7 +34,7 @@ fn listed(rig: &Rig) -> Vec<(String, String)> {
 #[test]
 fn a_run_whose_process_was_killed_can_be_read_up_to_there() {
     let rig = Rig::new();
-    let mut running = rig.start(&mut rig.command(&["run", "ignored-signal", "--quiet"]));
+    let running = rig.start(&mut rig.command(&["run", "ignored-signal", "--quiet"]));
     let latest = rig.state().join("termdrill/runs/latest");
     let observed = latest.join("observed.jsonl");
     assert!(eventually(PATIENCE, || lines(&observed) >= 12), "no events are written");

@@ -1,0 +1,79 @@
+use scenarios::{OnSigterm, Schedule};
+
+use super::*;
+use crate::{drill::Extent, record::Lateness};
+
+const W: WorkerId = WorkerId::FIRST;
+
+/// A worker that drains and is ready, at 10 times the speed of life with the origin at 1 s, and told to stop at 30 s.
+fn told_to_stop() -> Drill {
+    let scenario = Scenario { on_sigterm: OnSigterm::Drain, ..Scenario::new("a", "a") };
+    let plan = Plan::new(&scenario, Schedule::new(1_000_000_000, 10.0), Extent::Whole, None);
+    let sigterm_ns = plan.sigterm_ns();
+    let mut drill = Drill::new(&scenario, plan, vec![([127, 0, 0, 1], 80).into()], None);
+    assert_eq!(drill.start_worker(Tick::START), Some(Act::Start(W)));
+    drill.handle(1_000_000_000, Input::Started { worker: W, pid: 7 });
+    drill.handle(1_400_000_000, Input::Notified { worker: W, notice: Notice::Ready, pid: Some(7) });
+    assert_eq!(drill.handle(sigterm_ns, Input::Due(Moment::Sigterm)), [Act::Send(W, Signal::TERM)]);
+    drill.handle(sigterm_ns, Input::Sent { worker: W, signal: Signal::TERM });
+    drill
+}
+
+fn in_time(remains: &Remains) -> bool {
+    remains.lateness.summary().iter().all(Lateness::within_bounds)
+}
+
+#[test]
+fn an_effect_that_shows_after_the_judging_is_late_and_no_difference_in_time() {
+    let end = |status| Input::TopEnded { worker: W, status, survivors: Vec::new() };
+    let withdrawn = Input::Notified { worker: W, notice: Notice::Stopping, pid: None };
+    for effect in [withdrawn, end(Status::SIGTERM), end(Status::CODE_143)] {
+        let mut drill = told_to_stop();
+        let judged_ns = drill.plan.sigterm_ns() + 3_500_000;
+        drill.handle(judged_ns, Input::Due(Moment::Judge));
+        let ignored = EventKind::SigtermIgnored { worker: W };
+        assert!(drill.events().iter().any(|observed| observed.event.kind == ignored));
+        let what = format!("{effect:?}");
+        drill.handle(judged_ns + 1_000_000, effect);
+        assert!(!in_time(&drill.into_remains()), "{what}");
+    }
+}
+
+#[test]
+fn a_drain_is_measured_by_the_commit_it_followed_and_one_that_is_cut_short_is_not() {
+    let worker = |told: Drill, at_ns| {
+        let mut drill = told;
+        drill.handle(at_ns, Input::TopEnded { worker: W, status: Status::SUCCESS, survivors: Vec::new() });
+        drill
+    };
+    let draining = |request: Option<u16>| {
+        let mut drill = told_to_stop();
+        if let Some(request) = request.map(RequestId) {
+            drill.requests.insert(request, Request { worker: W, sent_at: Tick(290), phase: Phase::Accepted });
+        }
+        drill.handle(
+            drill.plan.sigterm_ns() + 100_000,
+            Input::Notified { worker: W, notice: Notice::Stopping, pid: None },
+        );
+        drill
+    };
+    let at = |tick| told_to_stop().plan.schedule.start_of(Tick(tick));
+
+    assert!(in_time(&worker(draining(None), at(300) + 3_000_000).into_remains()));
+    assert!(!in_time(&worker(draining(None), at(350)).into_remains()), "it had nothing to wait for");
+
+    let mut cut_short = worker(draining(Some(15)), at(350));
+    let broken = Ending::Broken(router::Flaw::EndedEarly);
+    cut_short.handle(at(350), Input::Ended { request: RequestId(15), ending: broken });
+    let remains = cut_short.into_remains();
+    let killed = EventKind::InvocationKilled { request: RequestId(15), worker: W };
+    assert!(remains.events.iter().any(|observed| observed.event.kind == killed));
+    assert!(in_time(&remains));
+
+    // The exit is seen before the commit that it followed.
+    let mut seen_first = worker(draining(Some(15)), at(350) + 1_000_000);
+    let step = ProgressStep::ResultCommitted { sum: 18 };
+    let progress = Progress { at_us: at(350) / 1000, late_us: 0, step };
+    seen_first.handle(at(350) + 1_000_000, Input::Progress { request: RequestId(15), progress });
+    assert!(in_time(&seen_first.into_remains()));
+}
