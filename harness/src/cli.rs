@@ -94,6 +94,8 @@ pub enum Command {
     Model(ModelArgs),
     /// Make it happen with real processes and compare.
     Run(RunArgs),
+    /// Show what a running process does about SIGTERM, and what SIGTERM to it would do. Nothing is sent.
+    Inspect(InspectArgs),
     /// List the stored runs, the newest first.
     Runs {
         /// Print them as one JSON array.
@@ -228,9 +230,30 @@ pub struct RunArgs {
     /// How many attempts to make at most, 1 to 5.
     #[arg(long, value_name = "N", default_value_t = MAX_ATTEMPTS as u8, value_parser = clap::value_parser!(u8).range(1..=MAX_ATTEMPTS as i64))]
     pub attempts: u8,
+    /// Add the kernel's own record of each SIGTERM and SIGKILL to the evidence (needs root).
+    #[arg(long)]
+    pub kernel_trace: bool,
     /// Let something go wrong on purpose, to see that it is noticed.
     #[arg(long, value_name = "NAME", hide = true)]
     pub fault: Option<Fault>,
+}
+
+/// The arguments of `inspect`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  termdrill inspect 4711
+  termdrill inspect $(docker inspect -f '{{.State.Pid}}' my-container)
+  termdrill inspect $(pidof -s nginx) --json
+
+What /proc shows is evidence and not proof: the prediction says what speaks against it.")]
+pub struct InspectArgs {
+    /// The process, as numbered here; of a container, its first process's number on the host.
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+    /// Print `processes` and `prediction` as one JSON document.
+    #[arg(long)]
+    pub json: bool,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -287,7 +310,7 @@ mod tests {
 
     #[test]
     fn help_texts() {
-        for name in ["", "run", "model", "list", "show", "runs", "replay", "completions"] {
+        for name in ["", "run", "inspect", "model", "list", "show", "runs", "replay", "completions"] {
             let mut command = Cli::command();
             command.build();
             let command = match name {

@@ -11,12 +11,12 @@ use std::{
     fs,
     io::{self, Read, Write},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
     process::{ChildStdin, ExitCode},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -317,8 +317,22 @@ fn read_line(control: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
 /// A mount namespace with a /proc that shows the pids of our PID namespace. Without nosuid, nodev and noexec the kernel
 /// refuses it in a user namespace, since it would show more than the host's own (mount_namespaces(7)).
 fn own_proc() -> io::Result<()> {
+    if let Ok(outer) = fs::File::open("/proc") {
+        // There is one inner process and it gets here once.
+        let _ = OUTER_PROC.set(outer.into());
+    }
     unshare(CloneFlags::CLONE_NEWNS)?;
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
     mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)?;
     Ok(())
+}
+
+/// The /proc that is hidden behind our own.
+static OUTER_PROC: OnceLock<OwnedFd> = OnceLock::new();
+
+/// The /proc of the outer process, which shows the numbers that the drill's processes have there; `None` where ours is
+/// the same one. The kernel's tracing speaks in those.
+#[must_use]
+pub fn outer_proc() -> Option<BorrowedFd<'static>> {
+    OUTER_PROC.get().map(AsFd::as_fd)
 }

@@ -6,6 +6,7 @@ use crate::{
     cli::ClockChoice,
     compare,
     drill::{self, Setup, StopPipe},
+    evidence::{Kernel, KernelTrace, explain},
     host,
     isolation::Isolation,
     record::{Attempt, Difference, Observed, Record, Verdict},
@@ -169,13 +170,22 @@ async fn attempt(
     watch: &mut dyn Watch,
     expected: &Expectation,
 ) -> anyhow::Result<(Attempt, bool)> {
+    let trace = setup.kernel_trace.then(|| KernelTrace::start(setup.isolation));
     let done = drill::run(setup, stop, &mut |observed| watch.observed(observed)).await?;
+    let mut evidence = done.evidence;
+    if let (Some(evidence), Some(trace)) = (&mut evidence, trace) {
+        evidence.kernel = Some(match trace {
+            Ok(trace) => trace.finish(evidence.snapshots(), done.origin_ns),
+            Err(why) => Kernel::Unavailable { why },
+        });
+    }
     let remains = done.remains;
     let events: Vec<_> = remains.events.iter().map(|observed| observed.event).collect();
     let mut difference = compare::first_difference(&expected.events, &remains.events);
     if let Some(difference) = &mut difference {
         difference.why = why(difference, &remains.remarks);
     }
+    let explanation = evidence.as_ref().and_then(|evidence| explain(setup.scenario, evidence, &remains.events));
     let attempt = Attempt {
         speed: setup.clock.speed(),
         wall_ms: done.wall_ms,
@@ -185,6 +195,8 @@ async fn attempt(
         difference,
         problems: remains.problems,
         remarks: remains.remarks,
+        evidence,
+        explanation,
     };
     Ok((attempt, remains.stopped))
 }

@@ -1,15 +1,17 @@
 //! Makes a drill happen with real processes, watches it and compares it with the model.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod cli;
 pub mod commands;
 pub mod compare;
 pub mod drill;
 pub mod entry;
+pub mod evidence;
 pub mod failure;
 pub mod host;
 pub mod input;
+pub mod inspect;
 pub mod isolation;
 pub mod judge;
 pub mod process;

@@ -11,7 +11,7 @@ use std::{
 use clap::Parser;
 use harness::{
     cli::{Cli, Command},
-    commands, failure, host, run,
+    commands, failure, host, inspect, run,
 };
 
 fn main() -> ExitCode {
@@ -34,6 +34,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Show { name, json } => commands::show(display, &name, json, host::look),
         Command::Model(args) => commands::model(display, &args, host::look),
         Command::Run(args) => run::outer(display, &args),
+        Command::Inspect(args) => inspect::inspect(display, &args),
         Command::Runs { json } => commands::list_runs(display, json),
         Command::Replay { run, json } => commands::replay(display, &run, json),
         Command::Completions { shell } => commands::completions(shell),

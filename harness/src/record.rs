@@ -5,6 +5,8 @@
 use scenarios::{Event, Expectation, Outcome, Scenario, Tick};
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::{Evidence, Explanation};
+
 /// An event as it was observed, with what the model knows nothing of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
@@ -147,6 +149,12 @@ pub struct Attempt {
     /// What else is worth telling: leaked processes, commits that were never acknowledged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+    /// What is known of the processes of the worker that was told to stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+    /// Where the signal went.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
 }
 
 impl Attempt {

@@ -18,6 +18,7 @@ use crate::{
     cli::{ClockChoice, Display, RunArgs},
     commands,
     drill::{Extent, Setup, StopPipe},
+    evidence::kernel,
     failure::Failure,
     host, input,
     isolation::{self, Isolation},
@@ -40,6 +41,7 @@ pub struct Job {
     attempts: usize,
     fault: Option<String>,
     out: Option<PathBuf>,
+    kernel_trace: bool,
     show: Show,
     display: Display,
 }
@@ -76,9 +78,11 @@ pub fn outer(display: Display, args: &RunArgs) -> anyhow::Result<ExitCode> {
         attempts: usize::from(args.attempts),
         fault: args.fault.map(|fault| fault.name().to_owned()),
         out: args.out.clone(),
+        kernel_trace: args.kernel_trace,
         show,
         display,
     };
+    kernel::remove_leftovers();
     isolation::run_inside(&[INNER], &job)
 }
 
@@ -123,6 +127,7 @@ async fn run(job: Job, isolation: Isolation, control: OwnedFd) -> anyhow::Result
         store: &store,
         log: &log,
         isolation: &isolation,
+        kernel_trace: job.kernel_trace,
     };
 
     let manner = Manner { clock: job.clock, speed: job.speed, attempts: job.attempts };
@@ -167,6 +172,9 @@ impl Watch for Recorder {
     }
 
     fn end(&mut self, attempt: &Attempt) -> anyhow::Result<()> {
+        if let Some(evidence) = &attempt.evidence {
+            self.directory.write_evidence(evidence, attempt.explanation.as_ref())?;
+        }
         match std::mem::replace(&mut self.writer, Ok(None))? {
             Some(writer) => Ok(writer.finish(&attempt.events, &attempt.outcome)?),
             None => Ok(()),

@@ -189,6 +189,8 @@ mod tests {
             },
             problems: if *was == Broken { vec!["User namespaces are forbidden.".to_owned()] } else { Vec::new() },
             remarks: Vec::new(),
+            evidence: None,
+            explanation: None,
         };
         were.iter().enumerate().map(attempt).collect()
     }

@@ -48,6 +48,10 @@ pub mod env {
     pub const FAULT: &str = "TERMDRILL_FAULT";
 }
 
+/// A line of a notify message beside those of `sd_notify(3)`, which lets programs add their own: `si_pid` of the SIGTERM
+/// that makes the worker say `STOPPING=1`, the sender's pid in the worker's PID namespace; 0 for one outside of it.
+pub const SIGTERM_FROM: &str = "X_TERMDRILL_SIGTERM_FROM";
+
 /// The header that carries the tick of admission, from which the invocation's time counts. A worker that gets none
 /// counts from the tick in which it read the request.
 pub const TICK_HEADER: &str = "termdrill-tick";

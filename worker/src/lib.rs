@@ -179,7 +179,7 @@ async fn serve_until_drained(
         booted = boot::finish(&worker.settings, &worker.pace, posture, &worker.sigterm) => match booted {
             Ok(after_boot) => {
                 handler = handler.or(after_boot);
-                worker.turn(Phase::Ready, notify);
+                worker.turn(Phase::Ready, notify, None);
                 sigterm::received(&mut handler).await
             }
             Err(error) => {
@@ -188,12 +188,12 @@ async fn serve_until_drained(
             }
         },
     };
-    match sender {
-        Ok(sender) => info!("gets SIGTERM {}: drains", Origin(sender)),
+    match &sender {
+        Ok(sender) => info!("gets SIGTERM {}: drains", Origin(*sender)),
         Err(error) => warn!("can't hear of SIGTERM any more and drains: {error}"),
     }
     if worker.settings.fault != Some(Fault::KeepsReadiness) {
-        worker.turn(Phase::Draining, notify);
+        worker.turn(Phase::Draining, notify, sender.ok());
     }
     worker.sigterm.consider();
     let mut finished = std::pin::pin!(drain.begin().finished());
@@ -221,13 +221,14 @@ impl Worker {
         holdings.phase == Phase::Draining && holdings.is_empty()
     }
 
-    fn turn(&self, phase: Phase, notify: &Notify) {
+    /// Turns to `phase` and tells so; `sender` is whose SIGTERM is the reason.
+    fn turn(&self, phase: Phase, notify: &Notify, sender: Option<Sender>) {
         lock(&self.holdings).phase = phase;
         let (state, what) = match phase {
             Phase::Draining => (State::Stopping, "withdraws its readiness"),
             Phase::Starting | Phase::Ready => (State::Ready, "is ready"),
         };
-        match (notify.tell(state, self.pace.now_ns() / 1_000), &self.pace) {
+        match (notify.tell(state, self.pace.now_ns() / 1_000, sender), &self.pace) {
             (Ok(()), Pace::Stepped(_, steps)) => steps.tell(),
             (Ok(()), Pace::Scaled(_)) => {}
             (Err(error), _) => warn!("the notify socket doesn't take that it {what}: {error}"),

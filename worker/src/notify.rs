@@ -14,6 +14,10 @@ use std::{
     time::Duration,
 };
 
+use scenarios::wire::SIGTERM_FROM;
+
+use crate::sigterm::Sender;
+
 /// What there is to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -44,14 +48,16 @@ impl Notify {
         Ok(Notify { socket: Some(socket) })
     }
 
-    /// Tells `state`, and that it was so at `at_us` of CLOCK_MONOTONIC (`MONOTONIC_USEC`).
-    pub(crate) fn tell(&self, state: State, at_us: u64) -> io::Result<()> {
+    /// Tells `state`, and that it was so at `at_us` of CLOCK_MONOTONIC (`MONOTONIC_USEC`); if a SIGTERM was the reason,
+    /// also the pid of its `sender`.
+    pub(crate) fn tell(&self, state: State, at_us: u64, sender: Option<Sender>) -> io::Result<()> {
         let Some(socket) = &self.socket else { return Ok(()) };
         let name = match state {
             State::Ready => "READY",
             State::Stopping => "STOPPING",
         };
-        socket.send(format!("{name}=1\nMONOTONIC_USEC={at_us}\n").as_bytes()).map(|_| ())
+        let from = sender.map(|sender| format!("{SIGTERM_FROM}={}\n", sender.pid)).unwrap_or_default();
+        socket.send(format!("{from}{name}=1\nMONOTONIC_USEC={at_us}\n").as_bytes()).map(|_| ())
     }
 }
 
@@ -74,16 +80,16 @@ mod tests {
         let by_name = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         for (socket, address) in [(by_path, path.into_os_string()), (by_name, format!("@{name}").into())] {
             let notify = Notify::connect(Some(&address)).unwrap();
-            notify.tell(State::Ready, 17).unwrap();
+            notify.tell(State::Ready, 17, None).unwrap();
             assert_eq!(received(&socket), "READY=1\nMONOTONIC_USEC=17\n");
-            notify.tell(State::Stopping, 18).unwrap();
-            assert_eq!(received(&socket), "STOPPING=1\nMONOTONIC_USEC=18\n");
+            notify.tell(State::Stopping, 18, Some(Sender { pid: 1 })).unwrap();
+            assert_eq!(received(&socket), "X_TERMDRILL_SIGTERM_FROM=1\nSTOPPING=1\nMONOTONIC_USEC=18\n");
         }
     }
 
     #[test]
     fn nobody_to_tell_is_no_error_but_nobody_there_is() {
-        Notify::connect(None).unwrap().tell(State::Ready, 1).unwrap();
+        Notify::connect(None).unwrap().tell(State::Ready, 1, None).unwrap();
         assert!(Notify::connect(Some(OsStr::new("/nowhere/notify"))).is_err());
         assert!(Notify::connect(Some(OsStr::new("@termdrill-nobody-listens-here"))).is_err());
     }

@@ -36,13 +36,14 @@ use worker::{
 };
 
 use self::{
-    notify::NotifySocket,
+    notify::{Notice, NotifySocket},
     plan::Plan,
     state::{Act, Drill, Input, Remains},
     stepped::{Said, Stepper},
 };
 use crate::{
     entry,
+    evidence::{Collector, Evidence, Look},
     failure::Failure,
     isolation::Isolation,
     process::{self, Launch, Live, Other, Seat},
@@ -71,6 +72,8 @@ pub struct Setup<'a> {
     pub log: &'a dyn Fn(WorkerId) -> io::Result<File>,
     /// What keeps the drill apart from the rest of the machine.
     pub isolation: &'a Isolation,
+    /// Whether the kernel's own record is to be part of the evidence: the host's pids are looked up for it then.
+    pub kernel_trace: bool,
 }
 
 /// What makes the model time of a drill pass.
@@ -122,6 +125,10 @@ pub struct Done {
     pub wall_ms: u64,
     /// Each worker's process that was seen to be the worker itself, and its top's, for those that were started.
     pub tops: BTreeMap<WorkerId, i32>,
+    /// What is known of the processes of the worker that was told to stop.
+    pub evidence: Option<Evidence>,
+    /// CLOCK_MONOTONIC at the drill's start, in nanoseconds; on a stepped clock, when its processes were started.
+    pub origin_ns: u64,
 }
 
 /// Tells when a person, or whoever started us, wants it to end: the pipe from the outer process has something in it or
@@ -162,7 +169,8 @@ pub async fn run(setup: &Setup<'_>, stop: &StopPipe, live: &mut dyn FnMut(&Obser
         Err(error) => Err(error),
     };
     process::kill_all();
-    let (schedule, mut done) = done?;
+    let (schedule, collector, mut done) = done?;
+    done.evidence = collector.finish();
     let rows = store::read(setup.store).context("the result store can't be read after the drill")?;
     let (events, remarks) = settle::settle(done.remains.events, &rows, schedule);
     done.remains.events = events;
@@ -206,6 +214,7 @@ struct Run<'a> {
     pids: BTreeMap<WorkerId, i32>,
     /// The processes below a top when a signal was last sent to it.
     below: BTreeMap<WorkerId, Vec<Other>>,
+    collector: Collector,
     wakes: UnboundedSender<(u64, Wake)>,
     woken: UnboundedReceiver<(u64, Wake)>,
     tasks: JoinSet<()>,
@@ -254,6 +263,7 @@ impl<'a> Run<'a> {
         Ok(Run {
             setup,
             drill: Drill::new(scenario, plan.clone(), workers, setup.fault),
+            collector: Collector::new(schedule, &argv, setup.worker, setup.kernel_trace),
             plan,
             argv,
             seat: if scenario.pid_namespace { Seat::Pid1 } else { Seat::Ordinary },
@@ -276,8 +286,17 @@ impl<'a> Run<'a> {
         })
     }
 
-    async fn play(mut self, stop: &StopPipe, live: &mut dyn FnMut(&Observed)) -> anyhow::Result<(Schedule, Done)> {
+    async fn play(
+        mut self,
+        stop: &StopPipe,
+        live: &mut dyn FnMut(&Observed),
+    ) -> anyhow::Result<(Schedule, Collector, Done)> {
         self.started_ns = clock::now_ns();
+        let origin_ns = match self.setup.clock {
+            Clock::Scaled { .. } => self.plan.schedule.origin_ns,
+            Clock::Stepped => self.started_ns,
+        };
+        self.collector.begin(origin_ns);
         match self.setup.clock {
             Clock::Scaled { .. } => self.keep_time(stop, live).await?,
             Clock::Stepped => self.step_through(stop, live).await?,
@@ -287,10 +306,12 @@ impl<'a> Run<'a> {
             let Some((at_ns, wake)) = self.woken.recv().await else { break };
             self.wake(at_ns, wake)?;
         }
+        self.collector.look_again(Look::AtEnd, |noted| drop(self.tasks.spawn_local(noted)));
         self.tasks.abort_all();
         let wall_ms = (clock::now_ns() - self.started_ns) / 1_000_000;
         let schedule = self.plan.schedule;
-        Ok((schedule, Done { remains: self.drill.into_remains(), wall_ms, tops: self.pids }))
+        let remains = self.drill.into_remains();
+        Ok((schedule, self.collector, Done { remains, wall_ms, tops: self.pids, evidence: None, origin_ns }))
     }
 
     /// Plays the drill to its end on the real clock.
@@ -406,6 +427,7 @@ impl<'a> Run<'a> {
                 Ok(finished)
             }
             Ok(ended) => {
+                self.collector.reaped(ended.pid, ended.status);
                 let below = self.below.remove(&worker).unwrap_or_default();
                 let survivors: Vec<Other> = below.into_iter().filter(|process| !process.has_ended()).collect();
                 let pids = survivors.iter().map(Other::pid).collect();
@@ -430,6 +452,10 @@ impl<'a> Run<'a> {
     }
 
     fn handle(&mut self, at_ns: u64, input: Input) -> io::Result<bool> {
+        self.collector.keep_time(self.stepped_ns);
+        if let Input::Notified { worker, notice: Notice::Stopping { sigterm_from: Some(from_pid) }, .. } = input {
+            self.collector.received(worker, from_pid, at_ns);
+        }
         // On a stepped clock everything happens at the moment at hand.
         let acts = match self.stepped_ns {
             None => self.drill.handle(at_ns, input),
@@ -459,6 +485,15 @@ impl<'a> Run<'a> {
                 let at_ns = clock::now_ns();
                 top.signal(signal)?;
                 self.handle(at_ns, Input::Sent { worker, signal })?;
+                Ok(())
+            }
+            Act::Look { worker, speaker, look } => {
+                let spawn = |noted| drop(self.tasks.spawn_local(noted));
+                match (look, self.tops.get(&worker)) {
+                    (Look::Before, Some(top)) => self.collector.look_before(worker, top.pid(), speaker, spawn),
+                    (Look::Before, None) => {}
+                    (look, _) => self.collector.look_again(look, spawn),
+                }
                 Ok(())
             }
             Act::Dispatch { request, worker: _, addr, tick } => {

@@ -8,7 +8,7 @@ use std::{
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, RecvMsg, UnixAddr, UnixCredentials, recvmsg, setsockopt, sockopt,
 };
-use scenarios::WorkerId;
+use scenarios::{WorkerId, wire};
 use tokio::{io::Interest, net::UnixDatagram};
 
 /// What a worker said of itself.
@@ -17,7 +17,11 @@ pub enum Notice {
     /// `READY=1`
     Ready,
     /// `STOPPING=1`
-    Stopping,
+    Stopping {
+        /// Where a SIGTERM is the reason: `si_pid`, the sender's number in the worker's PID namespace
+        /// ([`wire::SIGTERM_FROM`]).
+        sigterm_from: Option<i32>,
+    },
 }
 
 /// A datagram socket in the abstract namespace, so that no file is left behind.
@@ -96,14 +100,21 @@ fn receive(socket: &UnixDatagram) -> io::Result<(Vec<Notice>, Option<i32>)> {
 
 /// The assignments of a message that concern readiness; others mean nothing here.
 fn notices(message: &[u8]) -> Vec<Notice> {
-    message
-        .split(|&byte| byte == b'\n')
+    let lines = || message.split(|&byte| byte == b'\n');
+    let sigterm_from = lines().find_map(sigterm_from);
+    lines()
         .filter_map(|assignment| match assignment {
             b"READY=1" => Some(Notice::Ready),
-            b"STOPPING=1" => Some(Notice::Stopping),
+            b"STOPPING=1" => Some(Notice::Stopping { sigterm_from }),
             _ => None,
         })
         .collect()
+}
+
+fn sigterm_from(assignment: &[u8]) -> Option<i32> {
+    let (name, value) = std::str::from_utf8(assignment).ok()?.split_once('=')?;
+    (name == wire::SIGTERM_FROM).then_some(())?;
+    value.parse().ok()
 }
 
 #[cfg(test)]
@@ -113,7 +124,15 @@ mod tests {
     #[test]
     fn a_message_is_read_line_by_line() {
         assert_eq!(notices(b"STATUS=booted\nREADY=1\n"), [Notice::Ready]);
-        assert_eq!(notices(b"STOPPING=1"), [Notice::Stopping]);
+        assert_eq!(notices(b"STOPPING=1"), [Notice::Stopping { sigterm_from: None }]);
+        let stopping = [Notice::Stopping { sigterm_from: Some(0) }];
+        assert_eq!(notices(b"X_TERMDRILL_SIGTERM_FROM=0\nSTOPPING=1\n"), stopping);
+        assert_eq!(notices(b"STOPPING=1\nX_TERMDRILL_SIGTERM_FROM=0"), stopping);
+        assert_eq!(
+            notices(b"X_TERMDRILL_SIGTERM_FROM=x\n\xff=1\nSTOPPING=1"),
+            [Notice::Stopping { sigterm_from: None }]
+        );
+        assert!(notices(b"X_TERMDRILL_SIGTERM_FROM=0\n").is_empty());
         assert!(notices(b"READY=0\nXREADY=1\nWATCHDOG=1").is_empty());
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use scenarios::{Fault, RequestId, Scenario, Schedule, Span, Tick};
 
 use super::Extent;
-use crate::record::Part;
+use crate::{evidence::Look, record::Part};
 
 /// Where in its tick the harness does what, in percent.
 mod percent {
@@ -22,6 +22,8 @@ mod percent {
     pub(super) const JUDGE: u64 = 60;
     /// The request that arrives now is sent to a worker.
     pub(super) const ADMISSION: u64 = 65;
+    /// A look is taken at the processes, which costs some 0.2 ms: after all that the harness does in a tick.
+    pub(super) const LOOK: u64 = 75;
     /// The tick is over.
     pub(super) const END: u64 = 100;
 }
@@ -39,6 +41,8 @@ pub enum Moment {
     Sigkill,
     /// Let this request arrive.
     Arrival(RequestId),
+    /// Look at the processes of worker 1.
+    Look(Look),
     /// End the drill.
     End,
 }
@@ -74,6 +78,9 @@ impl Plan {
             (schedule.within(deadline, percent::SIGKILL), Moment::Sigkill),
             (schedule.within(end, percent::END), Moment::End),
         ];
+        moments.extend(
+            looks(signal_at, deadline).map(|(t, look)| (schedule.within(t, percent::LOOK), Moment::Look(look))),
+        );
         if scenario.boot_replacement {
             moments.push((schedule.within(signal_at, percent::SIGTERM), Moment::Replacement));
         }
@@ -129,6 +136,14 @@ impl Plan {
     }
 }
 
+/// In which ticks looks are taken: the one before SIGTERM, that of SIGTERM, and the one before SIGKILL where that is not
+/// one of those.
+fn looks(signal_at: Tick, deadline: Tick) -> impl Iterator<Item = (Tick, Look)> {
+    let before = |t: Tick| Tick(t.0.saturating_sub(1));
+    let sigkill = (before(deadline) > signal_at).then(|| (before(deadline), Look::BeforeSigkill));
+    [(before(signal_at), Look::Before), (signal_at, Look::After)].into_iter().chain(sigkill)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,8 +161,14 @@ mod tests {
         let plan = plan(&scenario);
         let at_the_signal: Vec<Moment> =
             plan.moments().iter().filter(|(at, _)| plan.schedule.tick_at(*at) == Tick(310)).map(|&(_, m)| m).collect();
-        let expected =
-            [Moment::Sigterm, Moment::Replacement, Moment::Judge, Moment::Sigkill, Moment::Arrival(RequestId(16))];
+        let expected = [
+            Moment::Sigterm,
+            Moment::Replacement,
+            Moment::Judge,
+            Moment::Sigkill,
+            Moment::Arrival(RequestId(16)),
+            Moment::Look(Look::After),
+        ];
         assert_eq!(at_the_signal, expected);
         assert_eq!(plan.moments().last().map(|(_, moment)| *moment), Some(Moment::End));
     }

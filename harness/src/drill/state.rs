@@ -16,7 +16,10 @@ use super::{
     notify::Notice,
     plan::{Moment, Plan},
 };
-use crate::record::{Observed, Part};
+use crate::{
+    evidence::Look,
+    record::{Observed, Part},
+};
 
 /// Something that happened.
 #[expect(missing_docs, reason = "the fields say what they are: each is of the type of that name")]
@@ -60,6 +63,8 @@ pub enum Act {
     Start(WorkerId),
     /// Send the signal to the worker's top.
     Send(WorkerId, Signal),
+    /// Look at the processes of the worker. `speaker` is the process that spoke for it last.
+    Look { worker: WorkerId, speaker: Option<i32>, look: Look },
     /// Send the request, which arrived at this tick, to the worker.
     Dispatch { request: RequestId, worker: WorkerId, addr: SocketAddr, tick: Tick },
     /// The drill is over.
@@ -385,6 +390,10 @@ impl Drill {
                 self.arrivals_left = self.arrivals_left.saturating_sub(1);
                 self.arrive(at_ns, request)
             }
+            Moment::Look(look) => {
+                let speaker = self.workers.get(&self.target).and_then(|worker| worker.pid);
+                Some(Act::Look { worker: self.target, speaker, look })
+            }
             Moment::End => Some(Act::Finish),
         }
     }
@@ -459,7 +468,7 @@ impl Drill {
                     self.observe(at_ns, EventKind::WorkerReady { worker });
                 }
             }
-            Notice::Stopping => {
+            Notice::Stopping { .. } => {
                 if self.router.roster_mut().draining(worker).is_ok() {
                     // If it was taken for one that ignores the signal, this shows that it was only late.
                     if matches!(known.told, Told::Sigterm | Told::Ignores) {

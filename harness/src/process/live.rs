@@ -12,6 +12,7 @@ use rustix::{
 };
 use scenarios::{Signal, Status};
 
+use super::exit;
 use crate::readable;
 
 /// A child of ours that was not reaped yet.
@@ -116,6 +117,12 @@ impl Other {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         has_ended(&self.pidfd)
+    }
+
+    /// How it ended, once it was reaped by whoever; `None` before that, and before Linux 6.15.
+    #[must_use]
+    pub fn status(&self) -> Option<Status> {
+        exit::status(self.pidfd.as_fd())
     }
 
     /// A future that is done when the process has ended.

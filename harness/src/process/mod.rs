@@ -3,6 +3,7 @@
 //! A process is a [`Live`] one until it is reaped; reaping consumes it, so a process that is gone can't be signalled.
 
 mod cleanup;
+mod exit;
 mod live;
 mod spawn;
 mod tree;

@@ -5,6 +5,7 @@ use std::path::Path;
 use scenarios::{Event, Expectation, Outcome, Scenario};
 use serde::Serialize;
 
+use crate::evidence::{Evidence, Explanation};
 use crate::record::{Attempt, Difference, Lateness, Observed, Record, Verdict};
 
 /// Events and what comes of them.
@@ -26,6 +27,8 @@ struct RunDocument<'a> {
     scenario: &'a Scenario,
     expected: Trace<'a, Event>,
     observed: Option<Trace<'a, Observed>>,
+    evidence: Option<&'a Evidence>,
+    explanation: Option<&'a Explanation>,
     verdict: Verdict,
     difference: Option<&'a Difference>,
     reasons: &'a [String],
@@ -79,7 +82,7 @@ pub fn model(scenario: &Scenario, expected: &Expectation) -> serde_json::Result<
 }
 
 /// What `run --json` and `replay --json` print, in one line: `scenario`, `expected` and `observed` (each `events` and
-/// `outcome`; `observed` is of the last attempt, null if none was made), `verdict`, `difference`, `reasons`,
+/// `outcome`; `observed` is of the last attempt, null if none was made), `evidence`, `explanation`, `verdict`, `difference`, `reasons`,
 /// `remarks`, `timing` and the run's directory. `wall_ms` in `timing` is of all attempts together.
 ///
 /// # Errors
@@ -90,6 +93,8 @@ pub fn run(record: &Record, stored_in: Option<&Path>) -> serde_json::Result<Vec<
         scenario: &record.scenario,
         expected: Trace { events: &record.expected.events, outcome: &record.expected.outcome },
         observed: last.map(|attempt| Trace { events: &attempt.events, outcome: &attempt.outcome }),
+        evidence: last.and_then(|attempt| attempt.evidence.as_ref()),
+        explanation: last.and_then(|attempt| attempt.explanation.as_ref()),
         verdict: record.verdict,
         difference: last.and_then(|attempt| attempt.difference.as_ref()),
         reasons: &record.reasons,

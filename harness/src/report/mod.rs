@@ -4,6 +4,7 @@
 //! Text carries ANSI styles; whether they reach the terminal is decided where it is written ([`output`]).
 
 pub mod decision;
+pub mod evidence;
 pub mod json;
 pub mod lanes;
 pub mod model;

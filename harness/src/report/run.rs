@@ -6,7 +6,7 @@ use scenarios::{Event, Scenario};
 
 use super::{
     decision::Decisions,
-    paint,
+    evidence, paint,
     screen::{BAD, CAUTION, GOOD, QUIET, STRONG, Screen, paint as painted},
     summary,
 };
@@ -51,6 +51,9 @@ pub fn closing(screen: Screen, record: &Record, stored_in: Option<&Path>) -> Str
         });
         text.push('\n');
         text.push_str(&summary::outcome(screen, &record.scenario, &last.outcome));
+    }
+    if let Some(last) = record.attempts.last() {
+        text.push_str(&evidence::signal(screen, last));
     }
     text.push_str(&verdict(screen, record));
     if let Some(last) = record.attempts.last() {

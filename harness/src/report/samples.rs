@@ -42,6 +42,8 @@ fn attempt(scenario: &Scenario, expected: &Expectation, speed: f64, change: impl
         lateness: vec![late(Part::Completion, 410), late(Part::Admission, 1_930)],
         problems: Vec::new(),
         remarks: Vec::new(),
+        evidence: None,
+        explanation: None,
     }
 }
 
@@ -188,7 +190,19 @@ fn the_documents() {
     let (value, names) = keys(&json::run(&record, None).unwrap());
     assert_eq!(
         names,
-        ["difference", "expected", "observed", "reasons", "remarks", "run", "scenario", "timing", "verdict"]
+        [
+            "difference",
+            "evidence",
+            "expected",
+            "explanation",
+            "observed",
+            "reasons",
+            "remarks",
+            "run",
+            "scenario",
+            "timing",
+            "verdict"
+        ]
     );
     assert_eq!(value["verdict"], "diverged");
     assert_eq!(value["run"], serde_json::Value::Null);

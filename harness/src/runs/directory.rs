@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file;
 use crate::{
+    evidence::{Evidence, Explanation},
     failure::Failure,
     record::{Attempt, Difference, Lateness, Observed, Record, Verdict},
 };
@@ -59,6 +60,13 @@ pub(super) struct AttemptSummary {
     pub(super) difference: Option<Difference>,
     pub(super) problems: Vec<String>,
     pub(super) remarks: Vec<String>,
+}
+
+/// What `evidence.json` holds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StoredEvidence<E, X> {
+    pub(super) evidence: E,
+    pub(super) explanation: X,
 }
 
 /// A line of `attempts.jsonl`.
@@ -159,7 +167,7 @@ impl RunDir {
 
     /// `observed.jsonl` becomes `observed-1.jsonl`, `worker-2.log` becomes `worker-2-1.log`, and so on.
     fn set_aside(&self, attempt: usize) -> Result<(), Failure> {
-        let mut names = vec![file::OBSERVED.to_owned()];
+        let mut names = vec![file::OBSERVED.to_owned(), file::EVIDENCE.to_owned()];
         // The write-ahead log and its index belong to the database (sqlite.org/wal.html).
         names.extend(["", "-wal", "-shm"].map(|suffix| format!("{}{suffix}", file::STORE)));
         names.extend((1..=self.scenario.workers()).map(|number| format!("{}.log", WorkerId(number))));
@@ -174,6 +182,17 @@ impl RunDir {
             }
         }
         Ok(())
+    }
+
+    /// Stores what is known of the processes of the attempt at hand.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub fn write_evidence(&self, evidence: &Evidence, explanation: Option<&Explanation>) -> Result<(), Failure> {
+        write_whole(&self.path.join(file::EVIDENCE), |out| {
+            serde_json::to_writer_pretty(&mut *out, &StoredEvidence { evidence, explanation })?;
+            out.write_all(b"\n")
+        })
     }
 
     /// Stores what the run came to. From then on it is finished.

@@ -1,7 +1,7 @@
 //! Run directories: where runs are stored, how one is found again.
 //!
 //! A run is a directory with `scenario.json`, `expected.jsonl`, `observed.jsonl`, `store.sqlite`, the workers' logs
-//! `worker-N.log`, `attempts.jsonl` (when each attempt begins: its speed) and, once it is decided, `record.json`.
+//! `worker-N.log`, `attempts.jsonl` (when each attempt begins: its speed), `evidence.json` and, once it is decided, `record.json`.
 //! What an earlier attempt left has its number before the extension: `observed-1.jsonl`. All is written as it
 //! happens: a run that breaks off can be read up to there. The directory is locked while the run goes on.
 
@@ -37,6 +37,7 @@ mod file {
     pub(super) const OBSERVED: &str = "observed.jsonl";
     pub(super) const STORE: &str = "store.sqlite";
     pub(super) const ATTEMPTS: &str = "attempts.jsonl";
+    pub(super) const EVIDENCE: &str = "evidence.json";
     pub(super) const RECORD: &str = "record.json";
 }
 

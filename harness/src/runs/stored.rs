@@ -9,10 +9,11 @@ use scenarios::{Event, Expectation, Outcome, Scenario, Trace};
 
 use super::{
     Listed, State,
-    directory::{AttemptSummary, Begun, Decided, is_locked},
+    directory::{AttemptSummary, Begun, Decided, StoredEvidence, is_locked},
     file,
 };
 use crate::{
+    evidence::{Evidence, Explanation},
     failure::Failure,
     record::{Attempt, Observed, Record, Verdict},
 };
@@ -125,7 +126,8 @@ fn attempts(path: &Path, scenario: &Scenario, decided: Option<&Decided>) -> Resu
     let count = decided.map_or(begun.len(), |decided| decided.attempts.len());
     let mut attempts = Vec::new();
     for number in 1..=count {
-        let name = if number == count { file::OBSERVED.to_owned() } else { format!("observed-{number}.jsonl") };
+        let is_last = number == count;
+        let name = if is_last { file::OBSERVED.to_owned() } else { format!("observed-{number}.jsonl") };
         let (mut events, outcome) = match trace::<Observed>(&path.join(name))? {
             Some(trace) => (trace.events, trace.outcome),
             None => (Vec::new(), None),
@@ -138,7 +140,12 @@ fn attempts(path: &Path, scenario: &Scenario, decided: Option<&Decided>) -> Resu
         });
         let summary = decided.and_then(|decided| decided.attempts.get(number - 1));
         let speed = begun.get(number - 1).and_then(|begun| begun.speed);
-        attempts.push(attempt(summary, speed, events, outcome));
+        let mut attempt = attempt(summary, speed, events, outcome);
+        let name = if is_last { file::EVIDENCE.to_owned() } else { format!("evidence-{number}.json") };
+        if let Some(stored) = evidence(&path.join(name))? {
+            (attempt.evidence, attempt.explanation) = (Some(stored.evidence), stored.explanation);
+        }
+        attempts.push(attempt);
     }
     Ok(attempts)
 }
@@ -154,6 +161,8 @@ fn attempt(summary: Option<&AttemptSummary>, speed: Option<f64>, events: Vec<Obs
             difference: summary.difference.clone(),
             problems: summary.problems.clone(),
             remarks: summary.remarks.clone(),
+            evidence: None,
+            explanation: None,
         },
         None => {
             let last_us = events.iter().map(|observed| observed.at_us).max().unwrap_or(0);
@@ -166,9 +175,17 @@ fn attempt(summary: Option<&AttemptSummary>, speed: Option<f64>, events: Vec<Obs
                 difference: None,
                 problems: Vec::new(),
                 remarks: Vec::new(),
+                evidence: None,
+                explanation: None,
             }
         }
     }
+}
+
+/// The evidence in a file, if there is one.
+fn evidence(path: &Path) -> Result<Option<StoredEvidence<Evidence, Option<Explanation>>>, Failure> {
+    let Some(bytes) = bytes_if_any(path)? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| unreadable(path, error))
 }
 
 /// The attempts that were begun; a line that was cut off is left out.

@@ -6,6 +6,7 @@ use scenarios::{Event, Host, Outcome, ShellBehaviour, Tick, catalogue, expect};
 use tempfile::TempDir;
 
 use super::*;
+use crate::evidence::{Cause, Evidence, Explanation};
 use crate::record::{Attempt, Lateness, Observed, Part, Record};
 
 fn home() -> (TempDir, Home) {
@@ -44,6 +45,8 @@ fn record() -> Record {
         difference: None,
         problems: Vec::new(),
         remarks: vec!["A remark.".to_owned()],
+        evidence: Some(Evidence { worker_pid: Some(speed as i32), ..Evidence::default() }),
+        explanation: Some(Explanation { cause: Cause::Dropped, text: "It went.".to_owned(), change: None }),
     };
     let attempts = vec![attempt(10.0), attempt(5.0)];
     Record { scenario, expected, attempts, verdict: Verdict::Matched, reasons: vec!["A reason.".to_owned()] }
@@ -57,6 +60,9 @@ fn write(run: &mut RunDir, record: &Record, events: usize, finish: bool) {
         let mut writer = run.begin_attempt(attempt.speed).unwrap();
         fs::write(run.store(), format!("store {index}")).unwrap();
         fs::write(run.worker_log(scenarios::WorkerId(1)), format!("log {index}")).unwrap();
+        if let Some(evidence) = &attempt.evidence {
+            run.write_evidence(evidence, attempt.explanation.as_ref()).unwrap();
+        }
         let events = if index == last { events.min(attempt.events.len()) } else { attempt.events.len() };
         // Not in trace order, as things can come in.
         attempt.events[..events].iter().rev().for_each(|observed| writer.append(observed).unwrap());

@@ -1,0 +1,115 @@
+//! What SIGTERM to a running process would do, as far as its tree tells. Pure, and nothing is sent.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Disposition, Node, ProcessFacts, ProcessState,
+    words::{is_container_init, is_shell},
+};
+
+/// What SIGTERM to the process at the top would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// What it would do to that process.
+    pub effect: Predicted,
+    /// The whole of it, in a sentence or two.
+    pub text: String,
+    /// What speaks against it, or would change it.
+    pub caveats: Vec<String>,
+}
+
+/// What would become of the signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Predicted {
+    /// The kernel drops it when it is sent.
+    Dropped,
+    /// The process dies of it.
+    Dies,
+    /// It stays pending.
+    Held,
+    /// The process takes it, and does what its program does.
+    Taken,
+}
+
+/// Predicts from the tree below a process, which comes first in it; `None` where there is no tree.
+#[must_use]
+pub fn predict(tree: &[Node]) -> Option<Prediction> {
+    let (top, below) = tree.split_first().map(|(top, below)| (&top.process, below))?;
+    let name = top.program();
+    let (effect, what) = match top.sigterm {
+        Disposition::Ignored => (Predicted::Dropped, format!("{name} ignores SIGTERM: the kernel drops it")),
+        Disposition::Default if top.is_init() => (
+            Predicted::Dropped,
+            format!("{name} is PID 1 of its namespace and has no handler: the kernel drops SIGTERM when it is sent"),
+        ),
+        Disposition::Default => (Predicted::Dies, format!("{name} has no handler and dies of SIGTERM")),
+        Disposition::Caught => (Predicted::Taken, format!("{name} has a handler for SIGTERM, which runs")),
+        Disposition::WaitedFor => (Predicted::Taken, format!("{name} waits for SIGTERM and takes it itself")),
+        Disposition::Blocked => (Predicted::Held, format!("{name} blocks SIGTERM: it stays pending")),
+    };
+    let text = format!("{what}{}.", to_those_below(top, below, effect));
+    Some(Prediction { effect, text, caveats: caveats(top, below, effect) })
+}
+
+/// What follows for the processes below.
+fn to_those_below(top: &ProcessFacts, below: &[Node], effect: Predicted) -> String {
+    let alive = below.iter().filter(|node| node.process.is_alive()).count();
+    if alive == 0 {
+        return String::new();
+    }
+    let below = match alive {
+        1 => "the process below it".to_owned(),
+        _ => format!("the {alive} processes below it"),
+    };
+    match effect {
+        Predicted::Dropped | Predicted::Held => format!(". Nobody tells {below}, and all goes on until SIGKILL"),
+        Predicted::Dies => format!(". Nobody tells {below}: that lives on as an orphan"),
+        Predicted::Taken if is_container_init(top) => ", and as an init passes it on to its child".to_owned(),
+        Predicted::Taken if is_shell(top) && top.waits_for_child => {
+            format!(" only when its foreground child has ended. Nobody tells {below} before that")
+        }
+        Predicted::Taken => format!(". Only if that passes it on does {below} hear of it"),
+    }
+}
+
+fn caveats(top: &ProcessFacts, below: &[Node], effect: Predicted) -> Vec<String> {
+    let mut caveats = Vec::new();
+    let mut add = |text: &str| caveats.push(text.to_owned());
+    if top.state == ProcessState::Stopped {
+        add("It is stopped: nothing is handled until SIGCONT.");
+    }
+    if top.pending {
+        add("A SIGTERM is pending already; a second one changes nothing.");
+    }
+    match (top.program(), top.sigterm) {
+        ("node" | "nodejs", Disposition::Caught) => add(
+            "node shows SIGTERM as caught even without a handler of the program's own; then it takes the default action, \
+             which PID 1 is spared.",
+        ),
+        ("java", Disposition::Caught) => {
+            add("A JVM always catches SIGTERM: it runs its shutdown hooks, if there are any, and exits with code 143.");
+        }
+        ("mksh", Disposition::Caught) => add("mksh shows SIGTERM as caught while it waits for a foreground child."),
+        (_, Disposition::Caught) if is_shell(top) => {
+            add("A trap runs only between commands, or when `wait` returns; what it does is not to be seen from here.");
+        }
+        _ => {}
+    }
+    if is_container_init(top) && below.iter().any(|node| node.depth == 1 && is_shell(&node.process)) {
+        add(
+            "Its child is a shell, which passes nothing on: what is below the shell never gets the signal, unless the init \
+             signals the whole process group.",
+        );
+    }
+    if effect == Predicted::Dropped && top.is_init() && top.sigterm == Disposition::Default {
+        add("A handler that is installed later counts from then on; what was dropped stays lost.");
+    }
+    if effect == Predicted::Dies && top.exe.is_none() {
+        add("Which program it is may not be read.");
+    }
+    if effect == Predicted::Taken {
+        add("What the program does with it is not to be seen from outside: masks are evidence, not proof.");
+    }
+    caveats
+}
