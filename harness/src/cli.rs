@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use clap_complete::Shell;
-use scenarios::{Fault, ShellBehaviour};
+use scenarios::{Fault, OnSigterm, ShellBehaviour};
 use serde::{Deserialize, Serialize};
 
-use crate::{drill::Clock, verdict::MAX_ATTEMPTS};
+use crate::{
+    drill::Clock,
+    matrix::{self, forms, programs::SHELLS},
+    verdict::MAX_ATTEMPTS,
+};
 
 const ABOUT: &str = "Drills how services end: real processes, real signals, compared with what should happen";
 
@@ -110,6 +114,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// See what SIGTERM comes to on this machine, for every form of a command line.
+    Entrypoints(EntrypointsArgs),
     /// Print completions for a shell.
     #[command(
         after_help = "Example:\n  termdrill completions bash > ~/.local/share/bash-completion/completions/termdrill"
@@ -124,6 +130,12 @@ pub enum Command {
     /// Run a drill for an outer process, which says on standard input what to do.
     #[command(hide = true)]
     Drill,
+    /// Run the matrix for an outer process, which says on standard input what to play.
+    #[command(hide = true)]
+    Matrix,
+    /// Play one cell of the matrix, which standard input tells of.
+    #[command(hide = true)]
+    Cell,
     /// Print the pid of this process, for a look at what became of a shell.
     #[command(hide = true)]
     PrintPid,
@@ -256,6 +268,40 @@ pub struct InspectArgs {
     pub json: bool,
 }
 
+/// The arguments of `entrypoints`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  termdrill entrypoints
+  termdrill entrypoints --shell dash --shell bash --pid1 true
+  termdrill entrypoints --form init --form init-shell -v
+  termdrill entrypoints --json | jq '.cells[] | select(.grade == \"wrong\")'
+
+Each cell starts a real worker behind the command line, gives it work, sends one SIGTERM to the
+first process, and SIGKILL when the grace period ends. Only what is installed is run.
+
+Exit status: 0 every prediction was right, 1 one was wrong, 2 bad usage, 3 a cell is inconclusive")]
+pub struct EntrypointsArgs {
+    /// Only this form; can be given several times.
+    #[arg(long, value_name = "FORM", value_parser = PossibleValuesParser::new(forms::names()))]
+    pub form: Vec<String>,
+    /// Only this shell; can be given several times.
+    #[arg(long, value_name = "SHELL", value_parser = PossibleValuesParser::new(SHELLS.map(|(name, _)| name)))]
+    pub shell: Vec<String>,
+    /// Only workers with this posture on SIGTERM; can be given several times.
+    #[arg(long, value_name = "POSTURE", value_parser = PossibleValuesParser::new(OnSigterm::ALL.map(OnSigterm::name)))]
+    pub posture: Vec<String>,
+    /// Only as PID 1 of a PID namespace, or only not.
+    #[arg(long, value_name = "true|false")]
+    pub pid1: Option<bool>,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+    /// How many cells to run side by side, 1 to 500.
+    #[arg(long, value_name = "N", default_value_t = matrix::JOBS, value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub jobs: u16,
+}
+
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if (0.1..=200.0).contains(&speed) => Ok(speed),
@@ -310,7 +356,7 @@ mod tests {
 
     #[test]
     fn help_texts() {
-        for name in ["", "run", "inspect", "model", "list", "show", "runs", "replay", "completions"] {
+        for name in ["", "run", "inspect", "entrypoints", "model", "list", "show", "runs", "replay", "completions"] {
             let mut command = Cli::command();
             command.build();
             let command = match name {

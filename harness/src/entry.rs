@@ -32,7 +32,10 @@ pub fn command(form: &Entrypoint, worker: &[OsString], directory: &Path) -> io::
         Entrypoint::ShellExec => shell(joined(["exec ".as_ref(), &line()?])),
         Entrypoint::Script => script(joined(["#!/bin/sh\n".as_ref(), &line()?, "\nexit $?\n".as_ref()]))?,
         Entrypoint::ScriptExec => script(joined(["#!/bin/sh\nexec ".as_ref(), &line()?, "\n".as_ref()]))?,
-        Entrypoint::ScriptTrap => script(joined(["#!/bin/sh\n".as_ref(), &line()?, TRAP.as_ref()]))?,
+        Entrypoint::ScriptTrap => {
+            let (before, after) = TRAP.split_once(WORKER_PLACEHOLDER).unwrap_or_default();
+            script(joined([before.as_ref(), &line()?, after.as_ref()]))?
+        }
         Entrypoint::Custom(words) => {
             let mut argv = Vec::new();
             for word in words {
@@ -47,20 +50,28 @@ pub fn command(form: &Entrypoint, worker: &[OsString], directory: &Path) -> io::
     })
 }
 
-/// What follows the worker's command line in a script that passes SIGTERM on. A trap interrupts `wait`, which then
-/// reports a signal although the worker lives, so it waits until there is nobody left to wait for.
-const TRAP: &str = r#" &
+/// A script that passes SIGTERM on. A trap interrupts `wait`, which then reports something else than the worker's end,
+/// so it waits again after each; 127 is what it gets for a worker that it has waited for already.
+pub const TRAP: &str = r#"#!/bin/sh
+{worker} &
 worker=$!
-trap 'kill -TERM "$worker" 2>/dev/null' TERM
-while :; do
+trap 'kill -TERM "$worker" 2>/dev/null; again=yes' TERM
+code=127
+again=yes
+while [ "$again" ]; do
+  again=
   wait "$worker"
-  status=$?
-  kill -0 "$worker" 2>/dev/null || break
+  last=$?
+  [ "$last" -eq 127 ] || code=$last
 done
-exit "$status"
+exit "$code"
 "#;
 
-fn quoted(argv: &[OsString]) -> io::Result<OsString> {
+/// A command line that a shell reads as these words.
+///
+/// # Errors
+/// It holds a NUL byte.
+pub fn quoted(argv: &[OsString]) -> io::Result<OsString> {
     let line = shlex::bytes::try_join(argv.iter().map(|word| word.as_bytes()));
     line.map(OsString::from_vec).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }

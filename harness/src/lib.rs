@@ -14,6 +14,7 @@ pub mod input;
 pub mod inspect;
 pub mod isolation;
 pub mod judge;
+pub mod matrix;
 pub mod process;
 pub mod readable;
 pub mod record;

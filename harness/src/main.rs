@@ -11,7 +11,7 @@ use std::{
 use clap::Parser;
 use harness::{
     cli::{Cli, Command},
-    commands, failure, host, inspect, run,
+    commands, failure, host, inspect, matrix, run,
 };
 
 fn main() -> ExitCode {
@@ -40,6 +40,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => commands::completions(shell),
         Command::Worker => Ok(worker::run()),
         Command::Drill => run::inner(),
+        Command::Entrypoints(args) => matrix::outer(display, &args),
+        Command::Matrix => matrix::inner(),
+        Command::Cell => matrix::play::inner(),
         Command::PrintPid => commands::print_pid(),
     }
 }

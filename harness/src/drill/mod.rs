@@ -147,7 +147,8 @@ impl StopPipe {
         Ok(StopPipe { pipe: readable::register(pipe)? })
     }
 
-    async fn stopped(&self) {
+    /// Waits until the drill is to stop.
+    pub async fn stopped(&self) {
         // An error would mean that the runtime is going away.
         let _ = self.pipe.readable().await.map(|mut guard| guard.retain_ready());
     }

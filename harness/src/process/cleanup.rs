@@ -4,6 +4,15 @@ use rustix::process::{WaitId, WaitIdOptions, getpid, waitid};
 
 use super::{Other, children};
 
+/// Reaps every process that has ended and was left to us by its parent: from then on the kernel tells how it ended.
+///
+/// No [`Live`](super::Live) may be held: its process would be reaped here.
+pub fn reap_orphans() {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    // Until none is left that has ended, or none at all (ECHILD).
+    while let Ok(Some(_)) = waitid(WaitId::All, options) {}
+}
+
 /// Kills every process below us and reaps it. Orphans come to us when their parents end, as PID 1 of the drill's
 /// namespace or as a subreaper, so this goes on until there is nobody left.
 ///

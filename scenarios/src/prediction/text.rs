@@ -43,7 +43,7 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
             '#' if word.is_none() => while characters.next_if(|&other| other != '\n').is_some() {},
             // Of a redirection, as in 2>&1.
             '&' if word.as_ref().is_some_and(|word| word.ends_with(['>', '<'])) => {
-                word.get_or_insert_default().push('&')
+                word.get_or_insert_default().push('&');
             }
             ';' | '\n' => end = Some(Separator::Next),
             '&' if characters.next_if_eq(&'&').is_some() => end = Some(Separator::And),
@@ -72,27 +72,26 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
 mod tests {
     use super::{Separator::*, *};
 
+    /// Words joined by a bar, each command with what follows it.
+    fn split(text: &str) -> Vec<(String, Separator)> {
+        commands(text).into_iter().map(|command| (command.words.join("|"), command.then)).collect()
+    }
+
     #[test]
     fn a_text_is_split_where_a_shell_would_split_it() {
-        let rows: [(&str, &[(&[&str], Separator)]); 7] = [
-            ("{worker} ", &[(&["{worker}"], Next)]),
-            ("a && b c", &[(&["a"], And), (&["b", "c"], Next)]),
-            ("a | b & wait", &[(&["a"], Pipe), (&["b"], Background), (&["wait"], Next)]),
-            (
-                "trap 'kill -TERM \"$w\"; true' TERM\n\na",
-                &[(&["trap", "kill -TERM \"$w\"; true", "TERM"], Next), (&["a"], Next)],
-            ),
-            ("a 2>&1 >x # & b\nc", &[(&["a", "2>&1", ">x"], Next), (&["c"], Next)]),
-            (r#"a "b \" c" d\;e ''"#, &[(&["a", "b \" c", "d;e", ""], Next)]),
-            ("a || b", &[(&["a"], Or), (&["b"], Next)]),
+        let rows: [(&str, &[(&str, Separator)]); 7] = [
+            ("{worker} ", &[("{worker}", Next)]),
+            ("a && b c", &[("a", And), ("b|c", Next)]),
+            ("a | b & wait", &[("a", Pipe), ("b", Background), ("wait", Next)]),
+            ("trap 'kill -TERM \"$w\"; x' TERM\n\na", &[("trap|kill -TERM \"$w\"; x|TERM", Next), ("a", Next)]),
+            ("a 2>&1 >x # & b\nc", &[("a|2>&1|>x", Next), ("c", Next)]),
+            (r#"a "b \" c" d\;e ''"#, &[("a|b \" c|d;e|", Next)]),
+            ("a || b", &[("a", Or), ("b", Next)]),
         ];
         for (text, expected) in rows {
-            let found = commands(text);
-            let found: Vec<(Vec<&str>, Separator)> =
-                found.iter().map(|one| (one.words.iter().map(String::as_str).collect(), one.then)).collect();
-            let expected: Vec<(Vec<&str>, Separator)> =
-                expected.iter().map(|(words, then)| (words.to_vec(), *then)).collect();
-            assert_eq!(found, expected, "{text:?}");
+            let expected: Vec<(String, Separator)> =
+                expected.iter().map(|(w, then)| ((*w).to_owned(), *then)).collect();
+            assert_eq!(split(text), expected, "{text:?}");
         }
     }
 }

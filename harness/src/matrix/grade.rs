@@ -1,0 +1,143 @@
+//! What was predicted beside what was seen, and how often that was the same.
+
+use scenarios::{
+    OnSigterm,
+    prediction::{self, Reaction, WorkerFate},
+};
+use serde::Serialize;
+
+use super::{
+    cell::{Cell, Seen},
+    forms::{Kind, Row},
+    shells::Shells,
+};
+
+/// How a prediction did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grade {
+    /// What was seen is what was predicted.
+    Right,
+    /// It is not.
+    Wrong,
+    /// The cell says nothing.
+    Inconclusive,
+    /// The command runs no worker here.
+    Unusable,
+}
+
+/// A cell of the matrix, played and graded.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Graded {
+    /// The form's name.
+    pub form: String,
+    /// How it is written.
+    pub title: String,
+    /// What kind of program it is about.
+    pub kind: Kind,
+    /// The program and its options.
+    pub program: String,
+    /// The command line, with placeholders.
+    pub command: Vec<String>,
+    /// What the worker does about SIGTERM.
+    pub posture: OnSigterm,
+    /// Whether the top is PID 1 of a PID namespace.
+    pub pid1: bool,
+    /// What was predicted, where the rules speak of all of the command.
+    pub predicted: Option<Reaction>,
+    /// What was seen.
+    pub seen: Seen,
+    /// How the prediction did.
+    pub grade: Grade,
+}
+
+/// A program that is not installed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// The row's program and options.
+    pub program: String,
+    /// What has to be installed for it.
+    pub needs: String,
+}
+
+/// The matrix of this machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Matrix {
+    /// The file that `/bin/sh` is.
+    pub sh: String,
+    /// Every cell.
+    pub cells: Vec<Graded>,
+    /// What was not played, since it is not installed.
+    pub not_found: Vec<Missing>,
+    /// How many predictions were right.
+    pub right: usize,
+    /// How many were wrong.
+    pub wrong: usize,
+    /// How many cells say nothing.
+    pub inconclusive: usize,
+}
+
+impl Matrix {
+    /// Grades what was seen of `cells`.
+    #[must_use]
+    pub fn new(cells: &[Cell], seen: Vec<Seen>, missing: &[Row], shells: &Shells) -> Matrix {
+        let cells: Vec<Graded> = cells.iter().zip(seen).map(|(cell, seen)| graded(cell, seen, shells)).collect();
+        let count = |grade| cells.iter().filter(|cell| cell.grade == grade).count();
+        let mut not_found: Vec<Missing> = Vec::new();
+        for row in missing {
+            let one = Missing { program: row.program.clone(), needs: row.missing().unwrap_or_default().to_owned() };
+            if !not_found.contains(&one) {
+                not_found.push(one);
+            }
+        }
+        Matrix {
+            sh: shells.get(&["/bin/sh"]).map(|shell| shell.name).unwrap_or_default(),
+            right: count(Grade::Right),
+            wrong: count(Grade::Wrong),
+            inconclusive: count(Grade::Inconclusive),
+            cells,
+            not_found,
+        }
+    }
+
+    /// The exit status: 1 where a prediction was wrong, 3 where a cell says nothing, else 0.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match (self.wrong, self.inconclusive) {
+            (0, 0) => 0,
+            (0, _) => 3,
+            _ => 1,
+        }
+    }
+}
+
+fn graded(cell: &Cell, seen: Seen, shells: &Shells) -> Graded {
+    let row = &cell.row;
+    let chain = prediction::chain(&row.command, row.script.as_deref(), &|words| shells.get(words));
+    let predicted = chain.ok().map(|chain| prediction::predict(&chain, cell.pid1, cell.posture));
+    let grade = match (&seen, predicted) {
+        (Seen::Unusable(_), _) => Grade::Unusable,
+        (Seen::Inconclusive(_), _) => Grade::Inconclusive,
+        (Seen::Observed(seen), Some(predicted)) if agrees(predicted, seen.reaction) => Grade::Right,
+        (Seen::Observed(_), _) => Grade::Wrong,
+    };
+    Graded {
+        form: row.form.clone(),
+        title: row.title.clone(),
+        kind: row.kind,
+        program: row.program.clone(),
+        command: row.command.clone(),
+        posture: cell.posture,
+        pid1: cell.pid1,
+        predicted,
+        seen,
+        grade,
+    }
+}
+
+/// A worker that is cut in the moment in which it is told may not get to say that it was: that it was told and could
+/// not show it is no contradiction. That it showed it and should not have been told is.
+fn agrees(predicted: Reaction, seen: Reaction) -> bool {
+    let received = seen.received || (predicted.received && seen.worker == WorkerFate::Cut);
+    predicted == Reaction { received, ..seen }
+}

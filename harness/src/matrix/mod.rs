@@ -1,0 +1,130 @@
+//! `termdrill entrypoints`: what SIGTERM comes to on this machine, form by form, predicted and seen.
+
+pub mod cell;
+pub mod forms;
+pub mod play;
+pub mod programs;
+pub mod shells;
+
+mod grade;
+mod pool;
+mod table;
+mod tree;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    os::fd::OwnedFd,
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use scenarios::OnSigterm;
+use serde::{Deserialize, Serialize};
+use tokio::{runtime, task::LocalSet};
+
+pub use self::grade::{Grade, Graded, Matrix};
+use self::{
+    cell::Cell,
+    forms::{Kind, Row},
+    shells::Shells,
+};
+use crate::{
+    cli::{Display, EntrypointsArgs},
+    drill::StopPipe,
+    failure::Failure,
+    isolation::{self, Isolation},
+    process,
+    report::{self, write_stdout},
+};
+
+/// The hidden command of this program that runs the matrix for its outer process.
+pub const MATRIX: &str = "matrix";
+/// The hidden command of this program that plays one cell.
+pub const CELL: &str = "cell";
+
+/// How many cells are played side by side without `--jobs`.
+pub const JOBS: u16 = 96;
+
+/// What the inner process has to do.
+#[derive(Debug, Serialize, Deserialize)]
+struct Job {
+    rows: Vec<Row>,
+    postures: Vec<OnSigterm>,
+    seats: Vec<bool>,
+    jobs: usize,
+    json: bool,
+    display: Display,
+}
+
+/// Runs the matrix, or the part of it that is asked for, in an inner process.
+///
+/// # Errors
+/// A filter that leaves nothing; a machine that can't run any cell.
+pub fn outer(display: Display, args: &EntrypointsArgs) -> anyhow::Result<ExitCode> {
+    let wanted = |filter: &[String], value: &str| filter.is_empty() || filter.iter().any(|one| one == value);
+    let of_shell = |row: &Row| args.shell.is_empty() || row.kind == Kind::Shell && wanted(&args.shell, &row.program);
+    let rows: Vec<Row> =
+        forms::rows().into_iter().filter(|row| wanted(&args.form, &row.form) && of_shell(row)).collect();
+    if rows.is_empty() {
+        return Err(Failure::bad_input("no form is left when only these are asked for")
+            .hint("--shell leaves the forms of a shell only; see termdrill entrypoints --help")
+            .into());
+    }
+    let job = Job {
+        rows,
+        postures: OnSigterm::ALL.into_iter().filter(|posture| wanted(&args.posture, posture.name())).collect(),
+        seats: [true, false].into_iter().filter(|seat| args.pid1.is_none_or(|only| only == *seat)).collect(),
+        jobs: usize::from(args.jobs),
+        json: args.json,
+        display,
+    };
+    isolation::run_inside(&[MATRIX], &job)
+}
+
+/// Runs the part of the matrix that the outer process gave, and shows it.
+///
+/// # Errors
+/// The machine does not give what any cell needs, or the result can't be shown.
+pub fn inner() -> anyhow::Result<ExitCode> {
+    isolation::inside(|job: Job, isolation, control| {
+        let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+        let shown = LocalSet::new().block_on(&runtime, run(&job, &isolation, control));
+        process::kill_all();
+        shown
+    })
+}
+
+async fn run(job: &Job, isolation: &Isolation, control: OwnedFd) -> anyhow::Result<ExitCode> {
+    let stop = StopPipe::new(control)?;
+    let directory = tempfile::Builder::new().prefix("termdrill-").tempdir().context("no directory can be made")?;
+    let (rows, missing): (Vec<Row>, Vec<Row>) = job.rows.iter().cloned().partition(|row| row.missing().is_none());
+    let shells = Shells::look_up(&rows, directory.path())?;
+    let mut cells = Vec::new();
+    for row in &rows {
+        for &pid1 in &job.seats {
+            for &posture in &job.postures {
+                let directory = directory.path().join(format!("cell-{}", cells.len() + 1));
+                cells.push(Cell { row: row.clone(), posture, pid1, directory });
+            }
+        }
+    }
+    let progress = |done: usize| {
+        let mut stderr = io::stderr();
+        if stderr.is_terminal() {
+            let end = if done == cells.len() { "\r\x1b[K" } else { "" };
+            // Progress that can't be shown is no reason to stop.
+            let _ = write!(stderr, "\r{done} of {} cells{end}", cells.len());
+        }
+    };
+    let seen = tokio::select! {
+        seen = pool::play_all(&cells, job.jobs, isolation, progress) => seen?,
+        () = stop.stopped() => return Ok(ExitCode::FAILURE),
+    };
+    let matrix = Matrix::new(&cells, seen, &missing, &shells);
+    if job.json {
+        write_stdout(&report::json::line(&matrix)?)?;
+    } else {
+        job.display.output().print(&table::text(job.display.screen(), &matrix))?;
+    }
+    Ok(ExitCode::from(matrix.exit_code()))
+}

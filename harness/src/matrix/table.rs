@@ -1,0 +1,258 @@
+//! The matrix as a text that a person reads at a glance.
+
+use anstyle::Style;
+use scenarios::{
+    OnSigterm,
+    prediction::{Reaction, Top, WorkerFate},
+};
+
+use super::{
+    cell::Seen,
+    forms::Kind,
+    grade::{Grade, Graded, Matrix},
+};
+use crate::report::{
+    Screen,
+    screen::{BAD, CAUTION, GOOD, PLAIN, QUIET, STRONG, paint},
+};
+
+/// The width of the column of forms and programs, and of one cell, in columns.
+const LABEL_WIDTH: usize = 25;
+const CELL_WIDTH: usize = 9;
+
+const LEGEND: [(&str, &str); 8] = [
+    ("exit N, sig N", "how the top ended, after the worker had drained or died of the signal"),
+    ("stuck", "nothing ended until SIGKILL"),
+    ("stuck+", "the same, and the worker outlives the SIGKILL that its top gets"),
+    ("orphan", "the top is gone and the worker lives on, none the wiser"),
+    ("alone", "the top left first; the worker was told and drained by itself"),
+    ("cut", "the top left first and the worker was killed with its work in hand"),
+    ("gone", "the top was gone before the signal came"),
+    ("unusable", "the command runs no worker here"),
+];
+
+/// The whole matrix: a row for each form and the programs that behave alike in it, or with `-v` for each program.
+pub(super) fn text(screen: Screen, matrix: &Matrix) -> String {
+    let mut text = head(matrix);
+    let mut rows = rows(matrix);
+    if !screen.verbose {
+        rows = merged(rows);
+    }
+    let mut form = "";
+    for row in &rows {
+        let title = title(row.cells[0]);
+        let alone = row.cells[0].kind == Kind::Exec;
+        if row.cells[0].form != form && !alone {
+            text.push_str(&paint(STRONG, &title));
+            text.push('\n');
+        }
+        form = &row.cells[0].form;
+        text.push_str(&line(screen, &title, row, alone));
+        if screen.verbose {
+            text.push_str(&details(screen, row));
+        }
+    }
+    text.push('\n');
+    text.push_str(&legend(screen, matrix));
+    text.push_str(&summary(screen, matrix));
+    text
+}
+
+/// The cells of one command line, or of several that came out the same.
+struct TableRow<'a> {
+    programs: Vec<&'a str>,
+    cells: Vec<&'a Graded>,
+}
+
+fn rows(matrix: &Matrix) -> Vec<TableRow<'_>> {
+    let same = |a: &Graded, b: &Graded| a.form == b.form && a.program == b.program;
+    let rows = matrix.cells.chunk_by(same);
+    rows.map(|cells| TableRow { programs: vec![&cells[0].program], cells: cells.iter().collect() }).collect()
+}
+
+/// Rows of the same form with the same words in every cell become one.
+fn merged(rows: Vec<TableRow<'_>>) -> Vec<TableRow<'_>> {
+    let mut merged: Vec<TableRow<'_>> = Vec::new();
+    for row in rows {
+        let words = |row: &TableRow<'_>| row.cells.iter().map(|cell| (word(cell), cell.grade)).collect::<Vec<_>>();
+        let alike =
+            merged.iter_mut().find(|other| other.cells[0].form == row.cells[0].form && words(other) == words(&row));
+        match alike {
+            Some(other) => other.programs.extend(row.programs),
+            None => merged.push(row),
+        }
+    }
+    merged
+}
+
+fn title(cell: &Graded) -> String {
+    match cell.kind {
+        Kind::Exec | Kind::Shell => cell.title.clone(),
+        Kind::Init => format!("INIT {}", cell.title),
+        Kind::Wrapper => "wrappers".to_owned(),
+    }
+}
+
+fn head(matrix: &Matrix) -> String {
+    let Some(first) = matrix.cells.first() else { return String::new() };
+    let columns: Vec<&Graded> =
+        matrix.cells.iter().take_while(|cell| cell.form == first.form && cell.program == first.program).collect();
+    let mut seats = " ".repeat(LABEL_WIDTH);
+    let mut postures = seats.clone();
+    for seat in columns.chunk_by(|a, b| a.pid1 == b.pid1) {
+        let name = if seat[0].pid1 { "PID 1" } else { "not PID 1" };
+        seats.push_str(&format!("{name:<width$}", width = CELL_WIDTH * seat.len()));
+        for cell in seat {
+            let name = match cell.posture {
+                OnSigterm::Drain => "handler",
+                OnSigterm::Default => "none",
+                OnSigterm::Ignore => "SIG_IGN",
+            };
+            postures.push_str(&format!("{name:<CELL_WIDTH$}"));
+        }
+    }
+    format!("{}\n{}\n", paint(QUIET, seats.trim_end()), paint(QUIET, postures.trim_end()))
+}
+
+fn line(screen: Screen, title: &str, row: &TableRow<'_>, alone: bool) -> String {
+    let cells: String = row.cells.iter().map(|cell| painted(screen, cell)).collect();
+    let label = if alone { title.to_owned() } else { format!("  {}", row.programs.join(", ")) };
+    if label.chars().count() < LABEL_WIDTH {
+        let style = if alone { STRONG } else { PLAIN };
+        return format!("{}{}\n", paint(style, &format!("{label:<LABEL_WIDTH$}")), cells.trim_end());
+    }
+    // Too many to stand beside their cells: they stand above.
+    format!("{}{}{}\n", screen.wrap(label.trim_start(), "  ", "  "), " ".repeat(LABEL_WIDTH), cells.trim_end())
+}
+
+fn painted(screen: Screen, cell: &Graded) -> String {
+    let mut word = word(cell);
+    if cell.grade == Grade::Wrong {
+        word.push(screen.marks().differs);
+    }
+    paint(style(cell), &format!("{word:<CELL_WIDTH$}"))
+}
+
+fn word(cell: &Graded) -> String {
+    match &cell.seen {
+        Seen::Observed(seen) => seen.reaction.to_string(),
+        Seen::Unusable(_) => "unusable".to_owned(),
+        Seen::Inconclusive(_) => "?".to_owned(),
+    }
+}
+
+fn style(cell: &Graded) -> Style {
+    match &cell.seen {
+        Seen::Observed(seen) => match (seen.reaction.top, seen.reaction.worker) {
+            (Top::Gone(_), _) | (_, WorkerFate::Cut | WorkerFate::Orphaned) => BAD,
+            (_, WorkerFate::Drained) => GOOD,
+            (_, WorkerFate::Died | WorkerFate::DrainedAlone | WorkerFate::Stuck) => CAUTION,
+        },
+        Seen::Unusable(_) => QUIET,
+        Seen::Inconclusive(_) => STRONG,
+    }
+}
+
+/// What is known of each cell of a row: the tree, who ended when, what became of the work.
+fn details(screen: Screen, row: &TableRow<'_>) -> String {
+    let mut text = screen.wrap(&row.cells[0].command.join(" "), "    ", "      ");
+    for cell in &row.cells {
+        let seat = if cell.pid1 { "PID 1" } else { "not PID 1" };
+        let who = format!("{seat}, {}: ", cell.posture.name());
+        text.push_str(&paint(QUIET, screen.wrap(&(who + &sentence(&cell.seen)), "    ", "      ").trim_end()));
+        text.push('\n');
+    }
+    text
+}
+
+fn sentence(seen: &Seen) -> String {
+    let seen = match seen {
+        Seen::Observed(seen) => seen,
+        Seen::Unusable(why) | Seen::Inconclusive(why) => return why.clone(),
+    };
+    let top = match (seen.reaction.top, seen.top_ended_ms) {
+        (Top::Gone(status), _) => format!("top gone before the signal ({status})"),
+        (Top::Ended(status), Some(ms)) => format!("top {status} after {ms} ms"),
+        (Top::Ended(status), None) => format!("top {status}"),
+        (Top::Stuck, _) => "top there until SIGKILL".to_owned(),
+    };
+    let fate = match seen.reaction.worker {
+        WorkerFate::Drained => "drained",
+        WorkerFate::DrainedAlone => "drained, left behind",
+        WorkerFate::Died => "died of it",
+        WorkerFate::Cut => "cut",
+        WorkerFate::Orphaned => "orphaned",
+        WorkerFate::Stuck if seen.reaction.outlives_sigkill => "untouched, and outlived the SIGKILL",
+        WorkerFate::Stuck => "untouched until SIGKILL",
+    };
+    let when = seen.worker_ended_ms.map_or(String::new(), |ms| format!(" after {ms} ms"));
+    let told = if seen.reaction.received { "got SIGTERM" } else { "never acted on SIGTERM" };
+    let work = if seen.committed { "result committed" } else { "result lost" };
+    format!("{}; {top}; app {told}, {fate}{when}; {work}", seen.tree)
+}
+
+fn legend(screen: Screen, matrix: &Matrix) -> String {
+    let occurs = |word: &str| {
+        matrix.cells.iter().any(|cell| {
+            let own = self::word(cell);
+            own == word || (word.starts_with("exit") && (own.starts_with("exit") || own.starts_with("sig")))
+        })
+    };
+    let mut text = String::new();
+    for (word, meaning) in LEGEND.iter().filter(|(word, _)| occurs(word)) {
+        let next = " ".repeat(15);
+        text.push_str(&paint(QUIET, screen.wrap(meaning, &format!("{word:<15}"), &next).trim_end()));
+        text.push('\n');
+    }
+    text
+}
+
+fn summary(screen: Screen, matrix: &Matrix) -> String {
+    let mut text = String::new();
+    for cell in matrix.cells.iter().filter(|cell| cell.grade != Grade::Right) {
+        let seat = if cell.pid1 { "PID 1" } else { "not PID 1" };
+        let name = format!("{} {}, {seat}, {}", cell.program, cell.title, cell.posture.name());
+        let line = match (&cell.seen, cell.predicted) {
+            (Seen::Unusable(why), _) if cell.pid1 && cell.posture == OnSigterm::Drain => {
+                format!("{} {}: can't be used here: {why}", cell.program, cell.title)
+            }
+            (Seen::Unusable(_), _) => continue,
+            (Seen::Inconclusive(why), _) => format!("{name}: inconclusive: {why}"),
+            (Seen::Observed(seen), None) => {
+                format!("{name}: nothing predicted, {}", sentence(&Seen::Observed(seen.clone())))
+            }
+            (Seen::Observed(seen), Some(predicted)) => {
+                format!("{name}: predicted {}, {}", told(predicted), sentence(&Seen::Observed(seen.clone())))
+            }
+        };
+        text.push_str(&screen.wrap(line.trim_start(), "", "  "));
+    }
+    let mut missing: Vec<&str> = matrix.not_found.iter().map(|missing| missing.needs.as_str()).collect();
+    missing.dedup();
+    if !missing.is_empty() {
+        text.push_str(&screen.wrap(&format!("Not found here: {}.", missing.join(", ")), "", "  "));
+    }
+    text.push_str(&screen.wrap(&format!("/bin/sh is {}.", matrix.sh), "", ""));
+    let all = matrix.cells.len();
+    let mut line = format!("{all} cells: {} predicted right, {} wrong", matrix.right, matrix.wrong);
+    if matrix.inconclusive > 0 {
+        line.push_str(&format!(", {} inconclusive", matrix.inconclusive));
+    }
+    let unusable = matrix.cells.iter().filter(|cell| cell.grade == Grade::Unusable).count();
+    if unusable > 0 {
+        line.push_str(&format!(", {unusable} can't be used here"));
+    }
+    let style = match matrix.exit_code() {
+        0 => GOOD,
+        1 => BAD,
+        _ => CAUTION,
+    };
+    text.push_str(&paint(style, &line));
+    text.push('\n');
+    text
+}
+
+fn told(predicted: Reaction) -> String {
+    let told = if predicted.received { "told" } else { "not told" };
+    format!("{predicted} ({told})")
+}
