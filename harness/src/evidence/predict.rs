@@ -113,3 +113,68 @@ fn caveats(top: &ProcessFacts, below: &[Node], effect: Predicted) -> Vec<String>
     }
     caveats
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::explain::samples::process;
+
+    fn tree(processes: &[(i32, &str, &str, Disposition)]) -> Vec<Node> {
+        let node = |(depth, &(namespace_pid, argv, exe, sigterm)): (usize, &(i32, &str, &str, Disposition))| Node {
+            depth,
+            process: ProcessFacts { sigterm, ..process(40 + depth as i32, namespace_pid, argv, exe) },
+        };
+        processes.iter().enumerate().map(node).collect()
+    }
+
+    #[test]
+    fn what_sigterm_would_do_follows_from_disposition_and_seat() {
+        let rows = [
+            (1, Disposition::Default, Predicted::Dropped, "drops"),
+            (40, Disposition::Default, Predicted::Dies, "dies of SIGTERM"),
+            (1, Disposition::Ignored, Predicted::Dropped, "ignores"),
+            (40, Disposition::Ignored, Predicted::Dropped, "ignores"),
+            (1, Disposition::Caught, Predicted::Taken, "handler"),
+            (1, Disposition::WaitedFor, Predicted::Taken, "waits for"),
+            (1, Disposition::Blocked, Predicted::Held, "pending"),
+        ];
+        for (namespace_pid, sigterm, effect, words) in rows {
+            let found = predict(&tree(&[(namespace_pid, "app", "/opt/app", sigterm)])).unwrap();
+            assert_eq!(found.effect, effect, "{}", found.text);
+            assert!(found.text.contains(words) && found.text.ends_with('.'), "{}", found.text);
+            assert_eq!(found.caveats.iter().any(|text| text.contains("not proof")), effect == Predicted::Taken);
+        }
+        assert_eq!(predict(&[]), None);
+    }
+
+    #[test]
+    fn what_is_below_is_told_of() {
+        let text = |top: (i32, &'static str, &'static str, Disposition)| {
+            predict(&tree(&[top, (2, "app", "/opt/app", Disposition::Caught)])).unwrap().text
+        };
+        let dropped = text((1, "/bin/sh -c app", "/usr/bin/dash", Disposition::Default));
+        assert!(
+            dropped.contains("dash is PID 1") && dropped.contains("Nobody tells the process below it"),
+            "{dropped}"
+        );
+        assert!(text((40, "sh -c app", "/usr/bin/dash", Disposition::Default)).contains("lives on as an orphan"));
+        assert!(text((1, "tini -- app", "/usr/bin/tini", Disposition::WaitedFor)).contains("as an init passes it on"));
+    }
+
+    #[test]
+    fn known_exceptions_are_named() {
+        let caveats =
+            |processes: &[(i32, &str, &str, Disposition)]| predict(&tree(processes)).unwrap().caveats.join(" ");
+        assert!(caveats(&[(1, "node x.js", "/usr/bin/node", Disposition::Caught)]).contains("even without a handler"));
+        assert!(caveats(&[(1, "java x", "/usr/bin/java", Disposition::Caught)]).contains("code 143"));
+        let shell = (2, "sh -c app", "/usr/bin/dash", Disposition::Default);
+        assert!(
+            caveats(&[(1, "tini -- sh", "/usr/bin/tini", Disposition::WaitedFor), shell]).contains("process group")
+        );
+        let mut stopped = tree(&[(40, "app", "/opt/app", Disposition::Default)]);
+        stopped[0].process.state = ProcessState::Stopped;
+        stopped[0].process.pending = true;
+        let found = predict(&stopped).unwrap().caveats.join(" ");
+        assert!(found.contains("SIGCONT") && found.contains("pending already"), "{found}");
+    }
+}

@@ -32,3 +32,23 @@ pub(super) fn count(number: usize, what: &str) -> String {
         _ => format!("{number} {what}s"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::explain::samples::process;
+
+    #[test]
+    fn the_program_behind_a_name_is_told() {
+        let named = |argv: &str, exe: &str| called(&process(7, 1, argv, exe));
+        assert_eq!(named("/bin/sh -c x", "/usr/bin/dash"), "/bin/sh, which is dash here");
+        assert_eq!(named("sh -c x", "/bin/busybox"), "sh, which is busybox here");
+        assert_eq!(named("tini -- x", "/usr/bin/tini"), "tini");
+        assert_eq!(named("/usr/bin/tini -- x", "/usr/bin/tini"), "tini");
+    }
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!([0, 1, 2].map(|n| count(n, "invocation")), ["0 invocations", "1 invocation", "2 invocations"]);
+    }
+}

@@ -1,0 +1,98 @@
+//! Where the signal went, in one short paragraph. Pure: from what was observed, and nothing else.
+
+mod direct;
+mod story;
+mod witness;
+mod wrapped;
+
+use std::borrow::Cow;
+
+use scenarios::Scenario;
+use serde::{Deserialize, Serialize};
+
+use self::story::Story;
+use super::Evidence;
+use crate::record::Observed;
+
+/// Why the signal had the effect that it had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// It was not sent: there was nobody left to send it to.
+    NotSent,
+    /// PID 1 had no handler, so the kernel dropped it.
+    Dropped,
+    /// Whoever got it last ignores it.
+    Ignored,
+    /// It is held back: blocked and not taken.
+    Held,
+    /// The worker got it and died of it.
+    Died,
+    /// The worker got it, drained and exited.
+    Drained,
+    /// The worker got it and was not done in time.
+    CutShort,
+    /// The first process took it, and waits for its foreground child without passing it on.
+    WaitsForChild,
+    /// The first process passed it on, but left before the worker was done.
+    LeftEarly,
+    /// The first process ended, or passed it on to one that died of it, and the worker never got it.
+    NotPassedOn,
+    /// The worker was left behind alive, out of the platform's reach.
+    Orphaned,
+    /// What was observed does not tell.
+    Unknown,
+}
+
+/// Where the signal went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Why it had the effect that it had.
+    pub cause: Cause,
+    /// The whole story, as a short paragraph.
+    pub text: String,
+    /// The one change that would help, where something is to be helped.
+    pub change: Option<String>,
+}
+
+/// Explains what became of SIGTERM; `None` where nothing tells of it.
+#[must_use]
+pub fn explain(scenario: &Scenario, evidence: &Evidence, events: &[Observed]) -> Option<Explanation> {
+    if story::was_skipped(events) {
+        let text = "SIGTERM was not sent: the worker had ended before it.".to_owned();
+        return Some(Explanation { cause: Cause::NotSent, text, change: None });
+    }
+    let story = Story::of(scenario, evidence, events)?;
+    let Told { cause, mut text, change } = if story.is_direct() { story.to_the_worker() } else { story.to_the_top() };
+    for witness in [story.misleading_masks(), story.kernel_record()].into_iter().flatten() {
+        text.push(' ');
+        text.push_str(&witness);
+    }
+    Some(Explanation { cause, text, change: change.map(Cow::into_owned) })
+}
+
+/// What is told of one case.
+struct Told {
+    cause: Cause,
+    text: String,
+    change: Option<Cow<'static, str>>,
+}
+
+impl Told {
+    fn new(cause: Cause, text: String) -> Told {
+        Told { cause, text, change: None }
+    }
+
+    /// The same, with the change that would help.
+    fn change(self, change: impl Into<Cow<'static, str>>) -> Told {
+        Told { change: Some(change.into()), ..self }
+    }
+}
+
+const HANDLER: &str = "a handler for SIGTERM in the worker, installed before it does anything else.";
+const NOT_SIG_IGN: &str = "a handler for SIGTERM in the worker instead of SIG_IGN.";
+
+#[cfg(test)]
+pub(super) mod samples;
+#[cfg(test)]
+mod tests;
