@@ -5,10 +5,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use serde_json::Value;
+use worker::clock;
 
 /// Exit status, standard output and standard error of a run. `mark` stands in the environment of everything that it
 /// starts.
@@ -16,15 +18,20 @@ use serde_json::Value;
 fn run(mark: &str, arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_termdrill"));
     command.arg("entrypoints").args(arguments).stdin(Stdio::null());
-    command.env("MARK_OF_A_TEST", mark).env("COLUMNS", "80").env("LC_ALL", "C.UTF-8");
+    command.env("MARK_OF_A_TEST", own(mark)).env("COLUMNS", "80").env("LC_ALL", "C.UTF-8");
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
+/// The mark as it stands in the environment: runs of this test side by side don't see each other.
+fn own(mark: &str) -> String {
+    format!("{mark}-{}", std::process::id())
+}
+
 /// The processes that have `mark` in their environment.
 fn marked(mark: &str) -> Vec<String> {
-    let wanted = format!("MARK_OF_A_TEST={mark}");
+    let wanted = format!("MARK_OF_A_TEST={}", own(mark));
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let has_mark = |path: &std::path::Path| {
         let environment = fs::read(path.join("environ")).unwrap_or_default();
@@ -188,6 +195,42 @@ fn three_runs_give_the_same_matrix() {
     assert!(first.len() >= 18);
     for mark in ["same-2", "same-3"] {
         assert_eq!(matrix(mark, &part).cells, first);
+    }
+}
+
+/// However it ends, everything that it started ends with it.
+#[test]
+fn a_run_that_is_killed_leaves_nothing() {
+    for signal in ["KILL", "TERM", "INT"] {
+        let mark = format!("killed-{signal}");
+        let mut outer =
+            start(&mark, &["--shell", "dash", "--form", "c", "--form", "trap-once", "--form", "script-exec"]);
+        // Cells are being played: the outer and the inner process, and for each cell one and its command.
+        until(|| marked(&mark).len() >= 20, "too few processes were started");
+        send(signal, outer.id());
+        assert!(!outer.wait().unwrap().success());
+        until(|| marked(&mark).is_empty(), "processes are left");
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the program under test")]
+fn start(mark: &str, arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_termdrill"));
+    command.arg("entrypoints").args(arguments).env("MARK_OF_A_TEST", own(mark));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a person's Ctrl-C, or worse")]
+fn send(signal: &str, pid: u32) {
+    assert!(Command::new("kill").args(["-s", signal, &pid.to_string()]).status().unwrap().success());
+}
+
+/// Looks again and again until it is so, for ten seconds at most.
+fn until(mut is_so: impl FnMut() -> bool, otherwise: &str) {
+    let deadline_ns = clock::now_ns() + 10_000_000_000;
+    while !is_so() {
+        assert!(clock::now_ns() < deadline_ns, "{otherwise}");
+        clock::block_for(Duration::from_millis(5));
     }
 }
 

@@ -6,6 +6,7 @@ pub mod play;
 pub mod programs;
 pub mod shells;
 
+mod environment;
 mod grade;
 mod pool;
 mod table;
@@ -98,7 +99,7 @@ async fn run(job: &Job, isolation: &Isolation, control: OwnedFd) -> anyhow::Resu
     let stop = StopPipe::new(control)?;
     let directory = tempfile::Builder::new().prefix("termdrill-").tempdir().context("no directory can be made")?;
     let (rows, missing): (Vec<Row>, Vec<Row>) = job.rows.iter().cloned().partition(|row| row.missing().is_none());
-    let shells = Shells::look_up(&rows, directory.path())?;
+    let shells = Shells::look_up(&rows, directory.path()).await?;
     let mut cells = Vec::new();
     for row in &rows {
         for &pid1 in &job.seats {

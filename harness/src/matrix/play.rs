@@ -7,14 +7,13 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     net::{Ipv4Addr, SocketAddr},
-    path::Path,
     process::ExitCode,
 };
 
 use anyhow::Context;
 use router::{Exchange, Opened};
 use scenarios::{
-    RequestId, Schedule, Signal, Status, WorkerId,
+    OnSigterm, RequestId, Schedule, Signal, Status, WorkerId,
     entrypoint::WORKER_PLACEHOLDER,
     prediction::{Reaction, SCRIPT_PLACEHOLDER, Top, WorkerFate},
     wire,
@@ -27,10 +26,13 @@ use worker::{
 
 use super::{
     cell::{Cell, Observation, Seen},
-    tree,
+    environment, tree,
 };
 use crate::{
-    drill::notify::{Notice, NotifySocket},
+    drill::{
+        StopPipe,
+        notify::{Notice, NotifySocket},
+    },
     entry, host,
     isolation::{self, Isolation},
     process::{self, Launch, Live, Other, Seat},
@@ -59,25 +61,21 @@ const AFTERMATH_NS: u64 = 300_000_000;
 /// # Errors
 /// The result can't be written.
 pub fn inner() -> anyhow::Result<ExitCode> {
-    isolation::inside(|cell: Cell, isolation, _control| {
+    isolation::inside(|cell: Cell, isolation, control| {
         clock::sharpen();
         let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
-        let seen = LocalSet::new().block_on(&runtime, play(&cell, &isolation));
+        let seen = LocalSet::new().block_on(&runtime, async {
+            let stop = StopPipe::new(control)?;
+            tokio::select! {
+                seen = play(&cell, &isolation) => seen,
+                () = stop.stopped() => Ok(Seen::Inconclusive("it was stopped".to_owned())),
+            }
+        });
         process::kill_all();
         let seen = seen.unwrap_or_else(|error| Seen::Inconclusive(format!("{error:#}")));
-        let seen = settled(seen, &cell.directory);
         fs::write(cell.directory.join(RESULT), serde_json::to_vec(&seen)?).context("the result can't be written")?;
         Ok(ExitCode::SUCCESS)
     })
-}
-
-/// What only shows when all processes are gone: what the store holds.
-fn settled(seen: Seen, directory: &Path) -> Seen {
-    let Seen::Observed(observation) = seen else { return seen };
-    match store::read(&directory.join(STORE)) {
-        Ok(rows) => Seen::Observed(Observation { committed: !rows.is_empty(), ..observation }),
-        Err(error) => Seen::Inconclusive(format!("the result store can't be read: {error}")),
-    }
 }
 
 const STORE: &str = "store.sqlite";
@@ -109,6 +107,11 @@ async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Seen> {
     let (top, worker) = match until_ready(&socket, top, &mut timer).await? {
         Begun::Ready(top, worker) => (top, worker),
         Begun::Not(seen) => return Ok(seen),
+        Begun::Failed(status) => {
+            let said = fs::read_to_string(cell.directory.join(LOG)).unwrap_or_default();
+            let said = said.lines().rfind(|line| !line.trim().is_empty());
+            return Ok(Seen::Unusable(said.map_or_else(|| status.to_string(), |line| format!("{status}: {line}"))));
+        }
         Begun::TopGone { status, worker } => return Ok(gone(cell, status, worker.as_ref())),
     };
     let tree = tree::names(top.pid(), worker.pid());
@@ -136,7 +139,7 @@ async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Seen> {
         return Ok(Seen::Inconclusive("the machine was too slow: the invocation was almost over".to_owned()));
     }
     top.signal(Signal::TERM)?;
-    watch(Watched { top, worker, socket, sent_ns, tree }, &mut timer).await
+    watch(cell, Watched { top, worker, socket, sent_ns, tree }, &mut timer).await
 }
 
 /// How a command got going.
@@ -145,6 +148,8 @@ enum Begun {
     Ready(Live, Other),
     /// Its first process ended before the worker was ready, with code 0 as if all were well.
     TopGone { status: Status, worker: Option<Other> },
+    /// It ended before there was a worker, and not as if all were well.
+    Failed(Status),
     /// There is no worker.
     Not(Seen),
 }
@@ -175,7 +180,7 @@ async fn until_ready(socket: &NotifySocket, top: Live, timer: &mut Timer) -> any
             () = async { match ended { Some(ended) => ended.await, None => std::future::pending().await } } => {
                 match top.take().map(Live::reap) {
                     Some(Ok(end)) if end.status == Status::SUCCESS => gone = Some(end.status),
-                    Some(Ok(end)) => return Ok(Begun::Not(Seen::Unusable(end.status.to_string()))),
+                    Some(Ok(end)) => return Ok(Begun::Failed(end.status)),
                     Some(Err(live)) => top = Some(live),
                     None => {}
                 }
@@ -213,7 +218,7 @@ struct Watched {
     tree: String,
 }
 
-async fn watch(watched: Watched, timer: &mut Timer) -> anyhow::Result<Seen> {
+async fn watch(cell: &Cell, watched: Watched, timer: &mut Timer) -> anyhow::Result<Seen> {
     let Watched { top, worker, socket, sent_ns, tree } = watched;
     let worker_is_top = worker.pid() == top.pid();
     let since = |at_ns: u64| (at_ns - sent_ns) / 1_000_000;
@@ -266,19 +271,15 @@ async fn watch(watched: Watched, timer: &mut Timer) -> anyhow::Result<Seen> {
     process::reap_orphans();
     status = status.or_else(|| worker.status());
 
-    let worker_fate = match (worker_ended_ms.is_some(), status) {
-        (false, _) if top_end.is_some() => WorkerFate::Orphaned,
-        (false, _) => WorkerFate::Stuck,
-        (true, Some(Status::SUCCESS)) if told && left_first => WorkerFate::DrainedAlone,
-        (true, Some(Status::SUCCESS)) if told => WorkerFate::Drained,
-        (true, Some(Status::SIGTERM)) => WorkerFate::Died,
-        // By the end of its namespace or of its terminal, or by one who lost patience.
-        (true, Some(Status::Signal(_))) => WorkerFate::Cut,
-        (true, Some(other)) => return Ok(Seen::Inconclusive(format!("the worker ended oddly: {other}"))),
-        (true, None) => {
-            let why = "the kernel does not tell how the worker ended; that needs Linux 6.15";
-            return Ok(Seen::Inconclusive(why.to_owned()));
-        }
+    let committed = !store::read(&cell.directory.join(STORE)).context("the result store can't be read")?.is_empty();
+    let end = worker_ended_ms.map(|_| WorkerEnd { status, told, left_first, committed });
+    let worker_fate = match end {
+        None if top_end.is_some() => WorkerFate::Orphaned,
+        None => WorkerFate::Stuck,
+        Some(end) => match end.fate(cell.posture) {
+            Ok(fate) => fate,
+            Err(why) => return Ok(Seen::Inconclusive(why)),
+        },
     };
     let reaction = Reaction {
         top: top_end.map_or(Top::Stuck, |(status, _)| Top::Ended(status)),
@@ -286,13 +287,41 @@ async fn watch(watched: Watched, timer: &mut Timer) -> anyhow::Result<Seen> {
         received: told || worker_fate == WorkerFate::Died,
         outlives_sigkill,
     };
-    Ok(Seen::Observed(Observation {
-        reaction,
-        tree,
-        top_ended_ms: top_end.map(|(_, ms)| ms),
-        worker_ended_ms,
-        committed: false,
-    }))
+    let top_ended_ms = top_end.map(|(_, ms)| ms);
+    Ok(Seen::Observed(Observation { reaction, tree, top_ended_ms, worker_ended_ms, committed }))
+}
+
+/// What is known of a worker that ended within the grace period.
+#[derive(Clone, Copy)]
+struct WorkerEnd {
+    /// How, where the kernel tells.
+    status: Option<Status>,
+    /// It said that it drains.
+    told: bool,
+    /// The top was gone before it.
+    left_first: bool,
+    /// Its result is in the store.
+    committed: bool,
+}
+
+impl WorkerEnd {
+    fn fate(self, posture: OnSigterm) -> Result<WorkerFate, String> {
+        match self.status {
+            Some(Status::SUCCESS) if self.told => Ok(self.drained()),
+            Some(Status::SIGTERM) => Ok(WorkerFate::Died),
+            // By the end of its namespace or of its terminal, or by one who lost patience.
+            Some(Status::Signal(_)) => Ok(WorkerFate::Cut),
+            Some(status) => Err(format!("the worker ended oddly: {status}")),
+            None if self.told && self.committed => Ok(self.drained()),
+            // With a handler or SIG_IGN it ends by itself in no other way.
+            None if posture != OnSigterm::Default => Ok(WorkerFate::Cut),
+            None => Err("only Linux 6.15 and later tell what the worker died of".to_owned()),
+        }
+    }
+
+    fn drained(self) -> WorkerFate {
+        if self.left_first { WorkerFate::DrainedAlone } else { WorkerFate::Drained }
+    }
 }
 
 fn is_stopping(notice: &Notice) -> bool {
@@ -338,10 +367,10 @@ fn command_line(cell: &Cell) -> anyhow::Result<Vec<OsString>> {
     Ok(argv)
 }
 
-/// Our own environment without what would make a difference between machines, and what makes the command a worker.
+/// What makes the command a worker of this cell.
 fn environment(cell: &Cell, port: u16, socket: &NotifySocket, schedule: Schedule) -> Vec<(OsString, OsString)> {
     let ticks = IN_FLIGHT_NS / TICK_NS;
-    let own: [(&str, OsString); 14] = [
+    let own: [(&str, OsString); 9] = [
         (wire::env::PORT, port.to_string().into()),
         (wire::env::NOTIFY_SOCKET, socket.address().into()),
         (wire::env::WORKER, WorkerId::FIRST.to_string().into()),
@@ -351,20 +380,40 @@ fn environment(cell: &Cell, port: u16, socket: &NotifySocket, schedule: Schedule
         (wire::env::INVOCATION_TICKS, ticks.to_string().into()),
         (wire::env::ON_SIGTERM, cell.posture.name().into()),
         (wire::env::STORE, cell.directory.join(STORE).into()),
-        // What programs keep in a home is kept in the cell's directory, and nobody asks the network for news.
-        ("HOME", cell.directory.clone().into()),
-        ("SHELL", entry::SH.into()),
-        ("npm_config_update_notifier", "false".into()),
-        ("npm_config_cache", cell.directory.join("npm").into()),
-        ("npm_config_userconfig", cell.directory.join("npmrc").into()),
     ];
-    let left_out = ["BASH_ENV", "ENV", "ZDOTDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"];
-    let keep = |name: &OsString| {
-        own.iter().all(|(own, _)| name != own)
-            && left_out.iter().all(|out| name != out)
-            && !name.as_encoded_bytes().starts_with(b"TERMDRILL_")
-            && !name.as_encoded_bytes().starts_with(b"npm_")
-    };
-    let inherited = std::env::vars_os().filter(|(name, _)| keep(name));
-    inherited.chain(own.iter().map(|(name, value)| (OsString::from(name), value.clone()))).collect()
+    environment::with(&cell.directory, &own)
+}
+
+#[cfg(test)]
+mod tests {
+    use OnSigterm::{Default, Drain, Ignore};
+
+    use super::*;
+
+    /// An older kernel does not tell what the worker died of; all but one question can be answered without.
+    #[test]
+    fn what_the_kernel_does_not_tell_is_told_by_worker_and_store() {
+        let end = |status, told, left_first, committed| WorkerEnd { status, told, left_first, committed };
+        let rows = [
+            (Drain, end(Some(Status::SUCCESS), true, false, true), WorkerFate::Drained),
+            (Drain, end(Some(Status::SUCCESS), true, true, true), WorkerFate::DrainedAlone),
+            (Drain, end(Some(Status::SIGKILL), true, true, false), WorkerFate::Cut),
+            (Ignore, end(Some(Status::SIGKILL), false, true, false), WorkerFate::Cut),
+            (Default, end(Some(Status::SIGTERM), false, true, false), WorkerFate::Died),
+            (Default, end(Some(Status::SIGKILL), false, true, false), WorkerFate::Cut),
+        ];
+        for (posture, end, expected) in rows {
+            assert_eq!(end.fate(posture), Ok(expected), "{posture:?}");
+            let untold = WorkerEnd { status: None, ..end }.fate(posture);
+            if posture == Default {
+                assert!(untold.is_err_and(|why| why.contains("Linux 6.15")));
+            } else {
+                assert_eq!(untold, Ok(expected), "{posture:?}");
+            }
+        }
+        assert!(
+            end(Some(Status::Code(1)), true, false, true).fate(Drain).is_err_and(|why| why.contains("exit code 1"))
+        );
+        assert!(end(Some(Status::SUCCESS), false, false, true).fate(Drain).is_err());
+    }
 }

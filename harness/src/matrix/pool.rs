@@ -12,7 +12,9 @@ use super::{
 };
 use crate::isolation::{Isolation, start_inside};
 
-/// Plays all cells, `jobs` at a time, and gives what was seen of each in their order. `done` hears of each that is over.
+/// Plays all cells, `jobs` at a time, and gives what was seen of each in their order. `done` hears how many are over.
+///
+/// What came out inconclusive may have been too much at once: it is played again, in smaller company.
 ///
 /// # Errors
 /// No directory can be made for a cell.
@@ -22,11 +24,32 @@ pub(super) async fn play_all(
     isolation: &Isolation,
     mut done: impl FnMut(usize),
 ) -> anyhow::Result<Vec<Seen>> {
+    let indices: Vec<usize> = (0..cells.len()).collect();
+    let mut all = play_some(cells, &indices, jobs, isolation, &mut done).await?;
+    let may_pass = |seen: &Seen| matches!(seen, Seen::Inconclusive(_));
+    let again: Vec<usize> = indices.into_iter().filter(|&index| may_pass(&all[index])).collect();
+    // What fails in that many cells is not for lack of time.
+    if again.len() <= cells.len().div_ceil(10) {
+        let repeated = play_some(cells, &again, jobs.div_ceil(16), isolation, &mut |_| ()).await?;
+        for (index, seen) in again.into_iter().zip(repeated) {
+            all[index] = seen;
+        }
+    }
+    Ok(all)
+}
+
+async fn play_some(
+    cells: &[Cell],
+    indices: &[usize],
+    jobs: usize,
+    isolation: &Isolation,
+    done: &mut dyn FnMut(usize),
+) -> anyhow::Result<Vec<Seen>> {
     let (results, mut seen) = mpsc::unbounded_channel();
     let isolation = Rc::new(isolation.clone());
     let mut tasks = JoinSet::new();
-    let mut waiting = cells.iter().enumerate();
-    let mut all: Vec<Option<Seen>> = vec![None; cells.len()];
+    let mut waiting = indices.iter().map(|&index| &cells[index]).enumerate();
+    let mut all: Vec<Option<Seen>> = vec![None; indices.len()];
     let mut running = 0;
     loop {
         while running < jobs {
@@ -47,7 +70,7 @@ pub(super) async fn play_all(
         let Some((index, result)) = seen.recv().await else { break };
         all[index] = Some(result);
         running -= 1;
-        done(cells.len() - waiting.len() - running);
+        done(indices.len() - waiting.len() - running);
     }
     Ok(all.into_iter().map(|seen| seen.unwrap_or_else(|| Seen::Inconclusive("it was not played".to_owned()))).collect())
 }

@@ -44,7 +44,9 @@ pub(super) fn text(screen: Screen, matrix: &Matrix) -> String {
         let alone = row.cells[0].kind == Kind::Exec;
         if row.cells[0].form != form && !alone {
             text.push_str(&paint(STRONG, &title));
-            text.push('\n');
+            // As --form takes it.
+            let name = if screen.verbose { format!("  {}", row.cells[0].form) } else { String::new() };
+            text.push_str(&(paint(QUIET, &name) + "\n"));
         }
         form = &row.cells[0].form;
         text.push_str(&line(screen, &title, row, alone));
@@ -157,9 +159,8 @@ fn style(cell: &Graded) -> Style {
 fn details(screen: Screen, row: &TableRow<'_>) -> String {
     let mut text = screen.wrap(&row.cells[0].command.join(" "), "    ", "      ");
     for cell in &row.cells {
-        let seat = if cell.pid1 { "PID 1" } else { "not PID 1" };
-        let who = format!("{seat}, {}: ", cell.posture.name());
-        text.push_str(&paint(QUIET, screen.wrap(&(who + &sentence(&cell.seen)), "    ", "      ").trim_end()));
+        let line = format!("{}: {}", column(cell), sentence(&cell.seen));
+        text.push_str(&paint(QUIET, screen.wrap(&line, "    ", "      ").trim_end()));
         text.push('\n');
     }
     text
@@ -209,23 +210,19 @@ fn legend(screen: Screen, matrix: &Matrix) -> String {
 
 fn summary(screen: Screen, matrix: &Matrix) -> String {
     let mut text = String::new();
-    for cell in matrix.cells.iter().filter(|cell| cell.grade != Grade::Right) {
-        let seat = if cell.pid1 { "PID 1" } else { "not PID 1" };
-        let name = format!("{} {}, {seat}, {}", cell.program, cell.title, cell.posture.name());
-        let line = match (&cell.seen, cell.predicted) {
-            (Seen::Unusable(why), _) if cell.pid1 && cell.posture == OnSigterm::Drain => {
-                format!("{} {}: can't be used here: {why}", cell.program, cell.title)
-            }
-            (Seen::Unusable(_), _) => continue,
-            (Seen::Inconclusive(why), _) => format!("{name}: inconclusive: {why}"),
-            (Seen::Observed(seen), None) => {
-                format!("{name}: nothing predicted, {}", sentence(&Seen::Observed(seen.clone())))
-            }
-            (Seen::Observed(seen), Some(predicted)) => {
-                format!("{name}: predicted {}, {}", told(predicted), sentence(&Seen::Observed(seen.clone())))
-            }
-        };
-        text.push_str(&screen.wrap(line.trim_start(), "", "  "));
+    for cell in matrix.cells.iter().filter(|cell| cell.grade == Grade::Wrong) {
+        let (Seen::Observed(_), predicted) = (&cell.seen, cell.predicted) else { continue };
+        let predicted =
+            predicted.map_or("nothing predicted".to_owned(), |reaction| format!("predicted {}", told(reaction)));
+        let line = format!("{}, {}: {predicted}, {}", name(cell), column(cell), sentence(&cell.seen));
+        text.push_str(&screen.wrap(&line, "", "  "));
+    }
+    for (why, cells) in unsure(matrix) {
+        let mut names: Vec<String> = cells.iter().map(|cell| name(cell)).collect();
+        names.dedup();
+        let (first, more) = (names.swap_remove(0), names.len());
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        text.push_str(&screen.wrap(&format!("{first}{more}: {why}"), "", "  "));
     }
     let mut missing: Vec<&str> = matrix.not_found.iter().map(|missing| missing.needs.as_str()).collect();
     missing.dedup();
@@ -250,6 +247,31 @@ fn summary(screen: Screen, matrix: &Matrix) -> String {
     text.push_str(&paint(style, &line));
     text.push('\n');
     text
+}
+
+/// The cells that say nothing, by what kept them from it.
+fn unsure(matrix: &Matrix) -> Vec<(String, Vec<&Graded>)> {
+    let mut reasons: Vec<(String, Vec<&Graded>)> = Vec::new();
+    for cell in &matrix.cells {
+        let why = match &cell.seen {
+            Seen::Observed(_) => continue,
+            Seen::Unusable(why) => format!("can't be used here: {why}"),
+            Seen::Inconclusive(why) => format!("inconclusive: {why}"),
+        };
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, cells)) => cells.push(cell),
+            None => reasons.push((why, vec![cell])),
+        }
+    }
+    reasons
+}
+
+fn name(cell: &Graded) -> String {
+    format!("{} {}", cell.program, cell.title).trim().to_owned()
+}
+
+fn column(cell: &Graded) -> String {
+    format!("{}, {}", if cell.pid1 { "PID 1" } else { "not PID 1" }, cell.posture.name())
 }
 
 fn told(predicted: Reaction) -> String {
