@@ -22,7 +22,7 @@ mod percent {
     pub(super) const JUDGE: u64 = 60;
     /// The request that arrives now is sent to a worker.
     pub(super) const ADMISSION: u64 = 65;
-    /// A look is taken at the processes, which costs some 0.2 ms: after all that the harness does in a tick.
+    /// A look is taken at the processes, some 50 µs for each: after all else that the harness does in a tick.
     pub(super) const LOOK: u64 = 75;
     /// The tick is over.
     pub(super) const END: u64 = 100;

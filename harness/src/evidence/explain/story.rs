@@ -111,12 +111,16 @@ impl<'a> Story<'a> {
 
     /// How a process ended, after its name: `exited 0 after 7.0 s`.
     pub(super) fn end(&self, process: &ProcessFacts) -> String {
-        let how = match self.status(process) {
+        format!("{} {}", self.how(process), self.when(process))
+    }
+
+    /// The same without the time.
+    pub(super) fn how(&self, process: &ProcessFacts) -> String {
+        match self.status(process) {
             Some(Status::Code(code)) => format!("exited {code}"),
             Some(Status::Signal(signal)) => format!("was killed by {signal}"),
             None => "ended".to_owned(),
-        };
-        format!("{how} {}", self.when(process))
+        }
     }
 
     // The worker.

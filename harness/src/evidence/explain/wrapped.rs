@@ -98,7 +98,7 @@ impl<'a> Story<'a> {
         let text = format!(
             "{went}. {passer} passed it on and waited: the worker drained and {}; then {name} {}.",
             self.end(worker),
-            self.end(self.top)
+            self.how(self.top)
         );
         Told::new(Cause::Drained, text)
     }
@@ -155,7 +155,12 @@ impl<'a> Story<'a> {
                         passed on.";
             return told.change(exec);
         }
-        if is_shell(self.top) { told.change(self.wait_for_the_worker()) } else { told.change(self.reach_the_worker()) }
+        if is_shell(self.top) {
+            let pass_on =
+                "`exec` the worker; or pass SIGTERM on to it in the shell's trap, and `wait` until it is gone.";
+            return told.change(pass_on);
+        }
+        told.change(self.reach_the_worker())
     }
 
     /// The top stayed, and the worker is not known to have got the signal.
