@@ -1,6 +1,6 @@
 //! The command line: what can be asked for, and how it is explained.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, str::FromStr};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use clap_complete::Shell;
@@ -100,6 +100,10 @@ pub enum Command {
     Run(RunArgs),
     /// Show what a running process does about SIGTERM, and what SIGTERM to it would do. Nothing is sent.
     Inspect(InspectArgs),
+    /// Drill many scenarios side by side and compare each with the model.
+    Validate(ValidateArgs),
+    /// Join the JSON results of the shards of a validation.
+    Merge(MergeArgs),
     /// List the stored runs, the newest first.
     Runs {
         /// Print them as one JSON array.
@@ -136,6 +140,9 @@ pub enum Command {
     /// Play one cell of the matrix, which standard input tells of.
     #[command(hide = true)]
     Cell,
+    /// Run drills for an outer process, as it gives them out.
+    #[command(hide = true)]
+    Lane,
     /// Print the pid of this process, for a look at what became of a shell.
     #[command(hide = true)]
     PrintPid,
@@ -191,6 +198,7 @@ impl From<ShellChoice> for ShellBehaviour {
 
 /// What makes the model time of a drill pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ClockChoice {
     /// The real clock, so many times as fast as --speed says.
     Scaled,
@@ -199,6 +207,15 @@ pub enum ClockChoice {
 }
 
 impl ClockChoice {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ClockChoice::Scaled => "scaled",
+            ClockChoice::Stepped => "stepped",
+        }
+    }
+
     /// The clock, at a speed where it has one.
     #[must_use]
     pub fn at(self, speed: f64) -> Clock {
@@ -300,6 +317,116 @@ pub struct EntrypointsArgs {
     /// How many cells to run side by side, 1 to 500.
     #[arg(long, value_name = "N", default_value_t = matrix::JOBS, value_parser = clap::value_parser!(u16).range(1..=500))]
     pub jobs: u16,
+}
+
+/// The arguments of `validate`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  termdrill validate                                    the whole catalogue
+  termdrill validate --random 1000 --seed 7 --clock stepped
+  termdrill validate --random 1000 --shard 2/4 --json > 2.json
+  termdrill validate --resume DIR                       go on with one that was stopped
+
+Without --clock everything is drilled on the stepped clock, and one in ten on the scaled clock as well.
+A scenario that diverges is shrunk to a smaller one that does, which is stored as a file that `run` takes.
+
+Exit status: 0 all matched, 1 one diverged, 2 bad usage or input, 3 one is inconclusive")]
+pub struct ValidateArgs {
+    /// Names as in `termdrill list`, or JSON files; the whole catalogue if none is given and none are generated.
+    #[arg(value_name = "NAME|FILE")]
+    pub scenarios: Vec<String>,
+    /// Generate so many scenarios over the whole language.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    pub random: u64,
+    /// What generated scenarios are generated from.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// The whole catalogue too, beside generated scenarios.
+    #[arg(long)]
+    pub catalogue: bool,
+    /// What makes model time pass.
+    #[arg(long, value_name = "CLOCK")]
+    pub clock: Option<ClockChoice>,
+    /// The highest speed on a scaled clock, 0.1 to 200; it is lowered to what this machine bears.
+    #[arg(long, value_name = "N", default_value_t = 30.0, value_parser = speed)]
+    pub speed: f64,
+    /// How many attempts to make at a drill at most, 1 to 5.
+    #[arg(long, value_name = "N", default_value_t = MAX_ATTEMPTS as u8, value_parser = clap::value_parser!(u8).range(1..=MAX_ATTEMPTS as i64))]
+    pub attempts: u8,
+    /// How many drills to run side by side; as many as this machine has work for, if not given.
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    pub jobs: Option<usize>,
+    /// Only the K-th of N equal shares of the plan, to spread it over machines.
+    #[arg(long, value_name = "K/N", default_value = "1/1")]
+    pub shard: Shard,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Write the results to a file in the JUnit format.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Store the results in exactly this directory, which must be new or empty.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Go on with the validation in this directory, as it was planned.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["scenarios", "random", "seed", "catalogue", "clock", "shard", "out"])]
+    pub resume: Option<PathBuf>,
+}
+
+impl Default for ValidateArgs {
+    fn default() -> ValidateArgs {
+        ValidateArgs {
+            scenarios: Vec::new(),
+            random: 0,
+            seed: 1,
+            catalogue: false,
+            clock: None,
+            speed: 30.0,
+            attempts: MAX_ATTEMPTS as u8,
+            jobs: None,
+            shard: Shard([1, 1]),
+            json: false,
+            junit: None,
+            out: None,
+            resume: None,
+        }
+    }
+}
+
+/// The K-th of N equal shares of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard(pub [usize; 2]);
+
+impl FromStr for Shard {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let parts = text.split_once('/').and_then(|(k, n)| Some([k.parse().ok()?, n.parse().ok()?]));
+        parts
+            .filter(|&[k, n]| 1 <= k && k <= n)
+            .map(Shard)
+            .ok_or_else(|| "a shard is K/N with K from 1 to N, such as 2/4".to_owned())
+    }
+}
+
+fn jobs(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|jobs| (1..=256).contains(jobs)).ok_or_else(|| "a number from 1 to 256".to_owned())
+}
+
+/// The arguments of `merge`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Example:
+  termdrill merge 1.json 2.json 3.json 4.json
+
+Exit status: 0 all matched, 1 one diverged, 2 bad usage or input, 3 one is inconclusive")]
+pub struct MergeArgs {
+    /// The JSON documents of the shards.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 fn speed(text: &str) -> Result<f64, String> {

@@ -41,6 +41,13 @@ impl Failure {
         self
     }
 
+    /// The same as bad input: what a person named can't be used.
+    #[must_use]
+    pub fn as_bad_input(mut self) -> Failure {
+        self.exit_code = BAD_INPUT;
+        self
+    }
+
     /// A file operation that failed: `doing` is what was tried, such as `write`.
     #[must_use]
     pub fn of_io(doing: &str, path: &Path, error: &io::Error) -> Failure {

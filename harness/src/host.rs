@@ -98,7 +98,10 @@ pub async fn measure(setup: &Setup<'_>, stop: &StopPipe) -> anyhow::Result<Resul
     fs::create_dir_all(&directory).map_err(|error| Failure::of_io("make", &directory, &error))?;
     let setup = Setup {
         scenario: &scenario,
-        clock: Clock::Scaled { speed: MEASURING_SPEED },
+        clock: match setup.clock {
+            Clock::Scaled { .. } => Clock::Scaled { speed: MEASURING_SPEED },
+            Clock::Stepped => Clock::Stepped,
+        },
         extent: Extent::Measurement,
         fault: None,
         store: &directory.join("store.sqlite"),

@@ -21,4 +21,5 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod runs;
+pub mod validate;
 pub mod verdict;

@@ -11,7 +11,7 @@ use std::{
 use clap::Parser;
 use harness::{
     cli::{Cli, Command},
-    commands, failure, host, inspect, matrix, run,
+    commands, failure, host, inspect, matrix, run, validate,
 };
 
 fn main() -> ExitCode {
@@ -35,6 +35,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Model(args) => commands::model(display, &args, host::look),
         Command::Run(args) => run::outer(display, &args),
         Command::Inspect(args) => inspect::inspect(display, &args),
+        Command::Validate(args) => validate::validate(display, &args),
+        Command::Merge(args) => validate::merge(display, &args),
         Command::Runs { json } => commands::list_runs(display, json),
         Command::Replay { run, json } => commands::replay(display, &run, json),
         Command::Completions { shell } => commands::completions(shell),
@@ -43,6 +45,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Entrypoints(args) => matrix::outer(display, &args),
         Command::Matrix => matrix::inner(),
         Command::Cell => matrix::play::inner(),
+        Command::Lane => validate::lane::inner(),
         Command::PrintPid => commands::print_pid(),
     }
 }

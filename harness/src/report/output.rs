@@ -22,6 +22,15 @@ impl Output {
         let stdout = io::stdout().lock();
         quiet_if_closed(write_all(AutoStream::new(stdout, self.colour), text.as_bytes()))
     }
+
+    /// Writes `text` to standard error, for a person who watches while standard output is for a program.
+    ///
+    /// # Errors
+    /// None: with standard error gone there is nobody to tell.
+    pub fn print_error(self, text: &str) -> Result<(), Failure> {
+        let _ = write_all(AutoStream::new(io::stderr().lock(), self.colour), text.as_bytes());
+        Ok(())
+    }
 }
 
 /// Writes `bytes` to standard output as they are, and flushes. A reader that has gone away (`| head`) is no error: it

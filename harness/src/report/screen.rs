@@ -2,6 +2,8 @@
 
 use anstyle::{AnsiColor, Color, Style};
 
+use crate::record::Verdict;
+
 /// The narrowest and the widest screen that texts are laid out for, in columns.
 const WIDTHS: std::ops::RangeInclusive<usize> = 40..=200;
 /// The width where nothing is known.
@@ -29,6 +31,17 @@ impl Screen {
         let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
         let width = columns.or_else(terminal).unwrap_or(USUAL_WIDTH);
         Screen { width: width.clamp(*WIDTHS.start(), *WIDTHS.end()), ascii: ascii || !takes_unicode(variable), verbose }
+    }
+
+    /// The style, mark and word of a verdict.
+    #[must_use]
+    pub fn verdict_mark(self, verdict: Verdict) -> (Style, char, &'static str) {
+        let marks = self.marks();
+        match verdict {
+            Verdict::Matched => (GOOD, marks.good, "matched"),
+            Verdict::Diverged => (BAD, marks.bad, "diverged"),
+            Verdict::Inconclusive => (CAUTION, marks.unsure, "inconclusive"),
+        }
     }
 
     /// The marks to use on it.

@@ -82,22 +82,7 @@ impl RunDir {
     /// # Errors
     /// It is a file, holds something, or can't be made.
     pub fn at(path: &Path, scenario: &Scenario) -> Result<RunDir, Failure> {
-        let elsewhere = "give --out a directory that is new or empty";
-        match fs::read_dir(path) {
-            Ok(mut entries) => {
-                if entries.next().is_some() {
-                    return Err(Failure::bad_input(format!("{} is not empty", path.display())).hint(elsewhere));
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(path).map_err(|error| Failure::of_io("make", path, &error))?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                return Err(Failure::bad_input(format!("{} is not a directory", path.display())).hint(elsewhere));
-            }
-            Err(error) => return Err(Failure::of_io("read", path, &error)),
-        }
-        RunDir::begin(path.to_owned(), scenario)
+        RunDir::begin(empty_directory(path)?, scenario)
     }
 
     /// Takes the empty directory at `path`.
@@ -212,6 +197,28 @@ impl RunDir {
             serde_json::to_writer_pretty(&mut *out, &decided)?;
             out.write_all(b"\n")
         })
+    }
+}
+
+/// The directory at `path`, which is made where there is none, and has to be empty.
+///
+/// # Errors
+/// It is a file, holds something, or can't be made.
+pub fn empty_directory(path: &Path) -> Result<PathBuf, Failure> {
+    let elsewhere = "give --out a directory that is new or empty";
+    match fs::read_dir(path) {
+        Ok(mut entries) => match entries.next() {
+            Some(_) => Err(Failure::bad_input(format!("{} is not empty", path.display())).hint(elsewhere)),
+            None => Ok(path.to_owned()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(path).map_err(|error| Failure::of_io("make", path, &error))?;
+            Ok(path.to_owned())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            Err(Failure::bad_input(format!("{} is not a directory", path.display())).hint(elsewhere))
+        }
+        Err(error) => Err(Failure::of_io("read", path, &error)),
     }
 }
 

@@ -22,7 +22,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{failure::Failure, record::Verdict};
 
-pub use directory::{ObservedWriter, RunDir};
+pub use directory::{ObservedWriter, RunDir, empty_directory};
 pub use stored::{Stored, read};
 
 /// How many runs are kept; older ones are deleted when a new one is made.
@@ -121,23 +121,21 @@ impl Home {
     /// # Errors
     /// What keeps the directory from being made, with its path.
     pub fn create(&self, scenario: &Scenario, now: SystemTime) -> Result<RunDir, Failure> {
-        fs::create_dir_all(&self.path).map_err(|error| Failure::of_io("make", &self.path, &error))?;
         let base = format!("{}-{}", stamp(now), shortened(&scenario.name));
-        let mut number = 1u32;
-        let (name, path) = loop {
-            let name = if number == 1 { base.clone() } else { format!("{base}-{number}") };
-            let path = self.path.join(&name);
-            // mkdir(2) is atomic: of two runs that start at once, one gets EEXIST and takes the next number.
-            match fs::create_dir(&path) {
-                Ok(()) => break (name, path),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-                Err(error) => return Err(Failure::of_io("make", &path, &error)),
-            }
-        };
+        let (name, path) = make_numbered(&self.path, &base)?;
         let run = RunDir::begin(path, scenario)?;
         self.point_latest_at(&name)?;
         self.delete_old();
         Ok(run)
+    }
+
+    /// Makes the directory of a new validation, which starts `now`, beside the runs.
+    ///
+    /// # Errors
+    /// What keeps the directory from being made, with its path.
+    pub fn create_validation(&self, now: SystemTime) -> Result<PathBuf, Failure> {
+        let beside = self.path.with_file_name("validations");
+        make_numbered(&beside, &stamp(now)).map(|(_, path)| path)
     }
 
     fn point_latest_at(&self, name: &str) -> Result<(), Failure> {
@@ -225,6 +223,22 @@ impl Home {
                 Err(Failure::bad_input(format!("{which:?} is the beginning of {} runs", matching.len()))
                     .hint(format!("give more of the name: {first}, {second}")))
             }
+        }
+    }
+}
+
+/// Makes a directory `base` in `parent`, with `-2` and so on behind its name while there is one already.
+fn make_numbered(parent: &Path, base: &str) -> Result<(String, PathBuf), Failure> {
+    fs::create_dir_all(parent).map_err(|error| Failure::of_io("make", parent, &error))?;
+    let mut number = 1u32;
+    loop {
+        let name = if number == 1 { base.to_owned() } else { format!("{base}-{number}") };
+        let path = parent.join(&name);
+        // mkdir(2) is atomic: of two that start at once, one gets EEXIST and takes the next number.
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok((name, path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(Failure::of_io("make", &path, &error)),
         }
     }
 }

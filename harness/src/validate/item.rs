@@ -1,0 +1,104 @@
+//! What is to be validated, and what came of it: one scenario on one clock.
+
+use scenarios::{Scenario, ShellBehaviour};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cli::ClockChoice,
+    record::{Difference, Record, Verdict},
+};
+
+/// A scenario to be drilled on a clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// Its place in the whole plan, from 0 on; the same on every machine that takes a shard of it.
+    pub number: usize,
+    /// The scenario.
+    pub scenario: Scenario,
+    /// What makes its time pass.
+    pub clock: ClockChoice,
+}
+
+/// An item as a lane gets it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// What to drill.
+    pub item: Item,
+    /// What this machine's `/bin/sh` does.
+    pub shell: ShellBehaviour,
+    /// The speed of the first attempt on a scaled clock.
+    pub speed: f64,
+    /// How many attempts to make at most.
+    pub attempts: usize,
+}
+
+/// What came of an item.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The item's place in the plan.
+    pub number: usize,
+    /// The scenario's name.
+    pub name: String,
+    /// What made its time pass.
+    pub clock: ClockChoice,
+    /// What it came to.
+    pub verdict: Verdict,
+    /// Why, in whole sentences.
+    pub reasons: Vec<String>,
+    /// Where model and processes differ, after the last attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<Difference>,
+    /// How many attempts it took.
+    pub attempts: usize,
+    /// The speed of the first attempt; none on a stepped clock.
+    pub speed_asked: Option<f64>,
+    /// The speed of the last attempt; none on a stepped clock.
+    pub speed_used: Option<f64>,
+    /// Whether the first attempt was in time.
+    pub in_time_at_first: bool,
+    /// How long all attempts took together, in real milliseconds.
+    pub wall_ms: u64,
+    /// How many events the model expected.
+    pub events: usize,
+}
+
+impl Judged {
+    /// Sums up the record of an item.
+    #[must_use]
+    pub fn of(item: &Item, record: &Record) -> Judged {
+        let (first, last) = (record.attempts.first(), record.attempts.last());
+        Judged {
+            number: item.number,
+            name: item.scenario.name.clone(),
+            clock: item.clock,
+            verdict: record.verdict,
+            reasons: record.reasons.clone(),
+            difference: last.and_then(|attempt| attempt.difference.clone()),
+            attempts: record.attempts.len(),
+            speed_asked: first.and_then(|attempt| attempt.speed),
+            speed_used: last.and_then(|attempt| attempt.speed),
+            in_time_at_first: first.is_some_and(|attempt| attempt.in_time() && attempt.problems.is_empty()),
+            wall_ms: record.attempts.iter().map(|attempt| attempt.wall_ms).sum(),
+            events: record.expected.events.len(),
+        }
+    }
+
+    /// An item that could not be drilled at all.
+    #[must_use]
+    pub fn failed(item: &Item, why: String) -> Judged {
+        Judged {
+            number: item.number,
+            name: item.scenario.name.clone(),
+            clock: item.clock,
+            verdict: Verdict::Inconclusive,
+            reasons: vec![why],
+            difference: None,
+            attempts: 0,
+            speed_asked: None,
+            speed_used: None,
+            in_time_at_first: false,
+            wall_ms: 0,
+            events: 0,
+        }
+    }
+}

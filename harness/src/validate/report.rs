@@ -1,0 +1,279 @@
+//! What a validation came to, as text, JSON and JUnit.
+
+use std::io;
+
+use quick_xml::{
+    Writer,
+    events::{BytesDecl, BytesText, Event},
+};
+use serde::{Deserialize, Serialize};
+
+use super::item::Judged;
+use crate::{cli::ClockChoice, record::Verdict, report::Screen};
+
+/// What the JSON document says it is.
+pub const FORMAT: &str = "termdrill-validation";
+/// The version of the document that this program writes and reads.
+pub const VERSION: u32 = 1;
+
+/// A whole validation, or one shard of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// What random scenarios were generated from, if there were any.
+    pub seed: Option<u64>,
+    /// How many drills the whole plan has, on all shards.
+    pub planned: usize,
+    /// Which part of the plan this is: `[K, N]`.
+    pub shard: [usize; 2],
+    /// How it went in all.
+    pub summary: Summary,
+    /// What came of each drill, in the order of the plan.
+    pub results: Vec<Judged>,
+}
+
+/// How a validation went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Drills that matched.
+    pub matched: usize,
+    /// Drills that diverged.
+    pub diverged: usize,
+    /// Drills that say nothing.
+    pub inconclusive: usize,
+    /// Drills on the scaled clock whose first attempt was not in time, and which were repeated at a lower speed.
+    pub late_at_first: usize,
+    /// Drills on the stepped and on the scaled clock.
+    pub stepped: usize,
+    /// See `stepped`.
+    pub scaled: usize,
+    /// The lowest and the highest speed at which a scaled drill was decided.
+    pub speeds: Option<[f64; 2]>,
+    /// How long it took, in real milliseconds; of shards, the sum.
+    pub wall_ms: u64,
+    /// The CPU time of all processes in milliseconds; of shards, the sum.
+    pub cpu_ms: u64,
+}
+
+impl Summary {
+    /// Sums up results; the times are added by whoever knows them.
+    #[must_use]
+    pub fn of(results: &[Judged]) -> Summary {
+        let mut summary = Summary::default();
+        for judged in results {
+            match judged.verdict {
+                Verdict::Matched => summary.matched += 1,
+                Verdict::Diverged => summary.diverged += 1,
+                Verdict::Inconclusive => summary.inconclusive += 1,
+            }
+            match judged.clock {
+                ClockChoice::Stepped => summary.stepped += 1,
+                ClockChoice::Scaled => summary.scaled += 1,
+            }
+            let late = judged.clock == ClockChoice::Scaled && !judged.in_time_at_first && judged.attempts > 0;
+            summary.late_at_first += usize::from(late);
+            if let Some(used) = judged.speed_used {
+                let [low, high] = summary.speeds.unwrap_or([used, used]);
+                summary.speeds = Some([low.min(used), high.max(used)]);
+            }
+        }
+        summary
+    }
+
+    /// The worst verdict of all: a divergence is worse than no verdict.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match (self.diverged, self.inconclusive) {
+            (0, 0) => Verdict::Matched,
+            (0, _) => Verdict::Inconclusive,
+            _ => Verdict::Diverged,
+        }
+    }
+}
+
+impl Document {
+    /// Joins the shards of one validation.
+    ///
+    /// # Errors
+    /// They are not of one validation, or a drill is in several of them.
+    pub fn merge(documents: Vec<Document>) -> Result<Document, String> {
+        let mut documents = documents.into_iter();
+        let mut all = documents.next().ok_or("there is nothing to merge")?;
+        for other in documents {
+            if (other.seed, other.planned) != (all.seed, all.planned) {
+                return Err(format!(
+                    "they are not of one validation: {} drills with seed {:?}, and {} drills with seed {:?}",
+                    all.planned, all.seed, other.planned, other.seed
+                ));
+            }
+            all.summary.wall_ms += other.summary.wall_ms;
+            all.summary.cpu_ms += other.summary.cpu_ms;
+            all.results.extend(other.results);
+        }
+        all.results.sort_by_key(|judged| judged.number);
+        if let Some([first, _]) = all.results.array_windows().find(|[a, b]| a.number == b.number) {
+            return Err(format!("drill {} ({}) is in several of them", first.number, first.name));
+        }
+        let (wall_ms, cpu_ms) = (all.summary.wall_ms, all.summary.cpu_ms);
+        all.summary = Summary { wall_ms, cpu_ms, ..Summary::of(&all.results) };
+        all.shard = [1, 1];
+        Ok(all)
+    }
+}
+
+/// One line on one drill.
+#[must_use]
+pub fn line(screen: Screen, judged: &Judged) -> String {
+    let (style, mark, word) = screen.verdict_mark(judged.verdict);
+    let pace = match judged.speed_used {
+        Some(speed) => format!("{:.0}{}", speed, screen.marks().times),
+        None if judged.attempts > 0 => "stepped".to_owned(),
+        None => String::new(),
+    };
+    let again = if judged.attempts > 1 { format!(", {} attempts", judged.attempts) } else { String::new() };
+    let what = judged.difference.as_ref().map(|difference| difference.what.as_str());
+    let why = what.filter(|_| judged.verdict == Verdict::Diverged).or(judged.reasons.first().map(String::as_str));
+    let mut text =
+        format!("{style}{mark} {word:<12}{style:#} {:<34} {:>7} {:>6} ms{again}\n", judged.name, pace, judged.wall_ms);
+    if let (Some(why), true) = (why, judged.verdict != Verdict::Matched) {
+        text.push_str(&screen.wrap(why, "    ", "    "));
+    }
+    text
+}
+
+/// The summary of all.
+#[must_use]
+pub fn summary(screen: Screen, summary: &Summary) -> String {
+    let total = summary.matched + summary.diverged + summary.inconclusive;
+    let (style, mark, word) = screen.verdict_mark(summary.verdict());
+    let mut text = format!(
+        "{style}{mark} {word}{style:#}: {total} drills, {} matched, {} diverged, {} inconclusive\n",
+        summary.matched, summary.diverged, summary.inconclusive
+    );
+    let seconds = summary.wall_ms as f64 / 1000.0;
+    let mut times = format!("in {seconds:.1} s, {:.1} drills a second", total as f64 / seconds.max(0.001));
+    if total > 0 && summary.cpu_ms > 0 {
+        times.push_str(&format!(", {:.1} ms of CPU time each", summary.cpu_ms as f64 / total as f64));
+    }
+    text.push_str(&screen.wrap(&times, "  ", "  "));
+    if summary.stepped > 0 {
+        text.push_str(&format!("  {} on the stepped clock\n", summary.stepped));
+    }
+    if let (true, Some([low, high])) = (summary.scaled > 0, summary.speeds) {
+        let line = format!(
+            "{} on the scaled clock at {low:.0} to {high:.0} times real time; {} of them ({:.0} %) were late at first and repeated",
+            summary.scaled,
+            summary.late_at_first,
+            100.0 * summary.late_at_first as f64 / summary.scaled as f64
+        );
+        text.push_str(&screen.wrap(&line, "  ", "  "));
+    }
+    text
+}
+
+/// The results in the JUnit format that CI systems read: a divergence is a failure, no verdict is an error.
+///
+/// # Errors
+/// None that a string can cause.
+pub fn junit(document: &Document) -> io::Result<Vec<u8>> {
+    let summary = &document.summary;
+    let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
+    writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
+    let seconds = |ms: u64| format!("{:.3}", ms as f64 / 1000.0);
+    writer
+        .create_element("testsuite")
+        .with_attributes([
+            ("name", "termdrill validate"),
+            ("tests", document.results.len().to_string().as_str()),
+            ("failures", summary.diverged.to_string().as_str()),
+            ("errors", summary.inconclusive.to_string().as_str()),
+            ("time", seconds(summary.wall_ms).as_str()),
+        ])
+        .write_inner_content(|writer| {
+            for judged in &document.results {
+                let clock = judged.clock.name();
+                let time = seconds(judged.wall_ms);
+                let case = writer.create_element("testcase").with_attributes([
+                    ("classname", clock),
+                    ("name", judged.name.as_str()),
+                    ("time", time.as_str()),
+                ]);
+                let what = judged.difference.as_ref().map(|difference| difference.what.clone());
+                let reasons = judged.reasons.join(" ");
+                match judged.verdict {
+                    Verdict::Matched => case.write_empty()?,
+                    verdict => case.write_inner_content(|writer| {
+                        let name = if verdict == Verdict::Diverged { "failure" } else { "error" };
+                        let message = what.unwrap_or_else(|| reasons.clone());
+                        writer
+                            .create_element(name)
+                            .with_attribute(("message", printable(&message).as_str()))
+                            .write_text_content(BytesText::new(&printable(&reasons)))?;
+                        Ok(())
+                    })?,
+                };
+            }
+            Ok(())
+        })?;
+    let mut text = writer.into_inner();
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// XML has no way to write most control characters.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(number: usize, verdict: Verdict) -> Judged {
+        Judged {
+            number,
+            name: format!("drill-{number}"),
+            clock: ClockChoice::Stepped,
+            verdict,
+            reasons: vec!["Because <of> \"this\" & that\u{1b}.".to_owned()],
+            difference: None,
+            attempts: 1,
+            speed_asked: None,
+            speed_used: None,
+            in_time_at_first: true,
+            wall_ms: 12,
+            events: 3,
+        }
+    }
+
+    fn document(shard: [usize; 2], results: Vec<Judged>) -> Document {
+        let summary = Summary { wall_ms: 10, cpu_ms: 20, ..Summary::of(&results) };
+        Document { format: FORMAT.to_owned(), version: VERSION, seed: Some(1), planned: 3, shard, summary, results }
+    }
+
+    #[test]
+    fn shards_become_one_and_strangers_do_not() {
+        let first = document([1, 2], vec![judged(0, Verdict::Matched), judged(2, Verdict::Inconclusive)]);
+        let second = document([2, 2], vec![judged(1, Verdict::Diverged)]);
+        let all = Document::merge(vec![second.clone(), first.clone()]).unwrap();
+        assert_eq!(all.results.iter().map(|judged| judged.number).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!((all.summary.matched, all.summary.diverged, all.summary.inconclusive), (1, 1, 1));
+        assert_eq!((all.summary.wall_ms, all.summary.cpu_ms, all.summary.verdict()), (20, 40, Verdict::Diverged));
+        assert!(Document::merge(vec![first.clone(), first.clone()]).unwrap_err().contains("several"));
+        let stranger = Document { seed: Some(2), ..second };
+        assert!(Document::merge(vec![first, stranger]).unwrap_err().contains("not of one validation"));
+        assert!(Document::merge(Vec::new()).is_err());
+    }
+
+    #[test]
+    fn junit_is_escaped_and_counts_what_failed() {
+        let document = document([1, 1], vec![judged(0, Verdict::Diverged), judged(1, Verdict::Matched)]);
+        let text = String::from_utf8(junit(&document).unwrap()).unwrap();
+        assert!(text.contains(r#"tests="2" failures="1" errors="0""#), "{text}");
+        assert!(text.contains("Because &lt;of&gt; "), "{text}");
+        assert!(!text.contains('\u{1b}'));
+    }
+}

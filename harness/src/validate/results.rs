@@ -1,0 +1,135 @@
+//! The directory of a validation: its plan, and each result as soon as it is known, so that it can go on after a crash.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+};
+
+use scenarios::Scenario;
+
+use super::{item::Judged, plan::Plan, report::Document};
+use crate::{commands, failure::Failure, runs};
+
+const PLAN: &str = "plan.json";
+const RESULTS: &str = "results.jsonl";
+const SUMMARY: &str = "summary.json";
+
+/// Where the results of a validation go.
+#[derive(Debug)]
+pub struct Results {
+    directory: PathBuf,
+    file: File,
+    all: Vec<Judged>,
+}
+
+impl Results {
+    /// Begins a validation in `out`, which must be new or empty, or in a directory beside the runs.
+    ///
+    /// # Errors
+    /// What keeps it from being made.
+    pub fn begin(out: Option<&Path>, plan: &Plan) -> Result<Results, Failure> {
+        let directory = match out {
+            Some(path) => runs::empty_directory(path)?,
+            None => commands::home()?.create_validation(worker::clock::wall())?,
+        };
+        let path = directory.join(PLAN);
+        let text = serde_json::to_vec(plan).map_err(|error| Failure::unable(error.to_string()))?;
+        fs::write(&path, text).map_err(|error| Failure::of_io("write", &path, &error))?;
+        let file = open(&directory)?;
+        Ok(Results { directory, file, all: Vec::new() })
+    }
+
+    /// Goes on with the validation in `directory`.
+    ///
+    /// # Errors
+    /// There is none, or it can't be read.
+    pub fn resume(directory: &Path) -> Result<(Plan, Results), Failure> {
+        let path = directory.join(PLAN);
+        let text = fs::read(&path).map_err(|error| {
+            Failure::of_io("read", &path, &error)
+                .as_bad_input()
+                .hint("give the directory of a validation that was stopped")
+        })?;
+        let plan: Plan = serde_json::from_slice(&text).map_err(|error| {
+            Failure::bad_input(format!("{}: not the plan of a validation: {error}", path.display()))
+        })?;
+        let path = directory.join(RESULTS);
+        let lines = File::open(&path).map(BufReader::new).map_err(|error| Failure::of_io("read", &path, &error))?;
+        // The last line may have been cut off; that drill is made once more.
+        let all: Vec<Judged> =
+            lines.split(b'\n').map_while(Result::ok).filter_map(|line| serde_json::from_slice(&line).ok()).collect();
+        let directory = directory.to_owned();
+        let mut file = open(&directory)?;
+        // What comes must not stand behind half a line.
+        file.write_all(b"\n").map_err(|error| Failure::of_io("write", &path, &error))?;
+        Ok((plan, Results { directory, file, all }))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// All results so far.
+    #[must_use]
+    pub fn all(&self) -> &[Judged] {
+        &self.all
+    }
+
+    /// Whether there is a result of drill `number`.
+    #[must_use]
+    pub fn has(&self, number: usize) -> bool {
+        self.all.iter().any(|judged| judged.number == number)
+    }
+
+    /// Adds a result; it is in the kernel's hands when this returns.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub fn add(&mut self, judged: &Judged) -> Result<(), Failure> {
+        let path = self.directory.join(RESULTS);
+        let mut line = serde_json::to_vec(judged).map_err(|error| Failure::unable(error.to_string()))?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(|error| Failure::of_io("write", &path, &error))?;
+        self.all.push(judged.clone());
+        Ok(())
+    }
+
+    /// Keeps a scenario that diverges, as a file that `run` takes.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub fn keep(&self, scenario: &Scenario) -> Result<PathBuf, Failure> {
+        let path = self.directory.join(format!("{}.json", scenario.name));
+        let text = serde_json::to_vec_pretty(scenario).map_err(|error| Failure::unable(error.to_string()))?;
+        fs::write(&path, text).map_err(|error| Failure::of_io("write", &path, &error))?;
+        Ok(path)
+    }
+
+    /// Removes what the lanes left; what can't be removed does no harm.
+    pub fn tidy(&self) {
+        let Ok(entries) = fs::read_dir(&self.directory) else { return };
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with("lane-") {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
+    /// Stores the whole document.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub fn finish(&self, document: &Document) -> Result<(), Failure> {
+        let path = self.directory.join(SUMMARY);
+        let text = serde_json::to_vec(document).map_err(|error| Failure::unable(error.to_string()))?;
+        fs::write(&path, text).map_err(|error| Failure::of_io("write", &path, &error))
+    }
+}
+
+fn open(directory: &Path) -> Result<File, Failure> {
+    let path = directory.join(RESULTS);
+    File::options().create(true).append(true).open(&path).map_err(|error| Failure::of_io("write", &path, &error))
+}
