@@ -18,7 +18,7 @@ macro_rules! entry {
 
 /// First what a worker does about SIGTERM and what grace is worth, then capacity, boots and routing, then what
 /// stands between the signal and the worker, and last the ties.
-static ENTRIES: [Entry; 41] = [
+static ENTRIES: [Entry; 46] = [
     entry!("ignored-signal"),
     entry!("ignored-signal-grace-19"),
     entry!("ignored-signal-grace-20"),
@@ -51,6 +51,11 @@ static ENTRIES: [Entry; 41] = [
     entry!("script-with-trap"),
     entry!("script-with-trap-no-handler"),
     entry!("env-wrapper"),
+    entry!("init-leaves-with-shell"),
+    entry!("init-to-group-cut"),
+    entry!("trap-waits-once"),
+    entry!("trap-with-foreground-child"),
+    entry!("worker-in-a-pipe"),
     entry!("orphaned-by-shell"),
     entry!("orphan-goes-on-draining"),
     entry!("signal-during-boot"),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use scenarios::{Event, EventKind, RequestId, Schedule};
+use scenarios::{Event, EventKind, RequestId, Schedule, Status, Tick, WorkerId};
 use worker::store::Row;
 
 use crate::record::Observed;
@@ -52,13 +52,31 @@ pub fn settle(mut events: Vec<Observed>, rows: &[Row], schedule: Schedule) -> (V
         });
     }
     events.sort_by_key(|observed| (observed.event.order(), observed.at_us));
+    leave_out_begun_drains(&mut events, &mut remarks);
     (events, remarks)
+}
+
+/// A worker that is told and cut in the same tick, since a process before it left, may or may not get to say that it
+/// drains. It drains nothing: what happened to it in that tick is that it was gone.
+fn leave_out_begun_drains(events: &mut Vec<Observed>, remarks: &mut Vec<String>) {
+    let cut = |observed: &Observed| match observed.event.kind {
+        EventKind::WorkerExited { worker, status } if !matches!(status, Status::SUCCESS | Status::SIGKILL) => {
+            Some((observed.event.t, worker))
+        }
+        _ => None,
+    };
+    let cut: Vec<(Tick, WorkerId)> = events.iter().filter_map(cut).collect();
+    events.retain(|observed| match observed.event.kind {
+        EventKind::ReadinessWithdrawn { worker } if cut.contains(&(observed.event.t, worker)) => {
+            remarks.push(format!("{worker} had got SIGTERM and begun to drain when it was cut"));
+            false
+        }
+        _ => true,
+    });
 }
 
 #[cfg(test)]
 mod tests {
-    use scenarios::{Tick, WorkerId};
-
     use super::*;
 
     const REQUEST: RequestId = RequestId(5);
@@ -112,5 +130,22 @@ mod tests {
         assert_eq!(events[0].event.t, Tick(3000));
         assert_eq!(events[0].note.as_deref(), Some("never acknowledged"));
         assert_eq!(remarks.len(), 1);
+    }
+
+    #[test]
+    fn a_worker_that_was_cut_in_the_tick_of_the_signal_has_not_drained() {
+        let withdrawn = observed(300, EventKind::ReadinessWithdrawn { worker: WORKER });
+        let exited = |t, status| observed(t, EventKind::WorkerExited { worker: WORKER, status });
+        for (end, left) in [
+            (exited(300, Status::CODE_143), 1),
+            (exited(300, Status::SIGTERM), 1),
+            // It owned nothing, it was killed at the deadline, or it did go on for a while.
+            (exited(300, Status::SUCCESS), 2),
+            (exited(300, Status::SIGKILL), 2),
+            (exited(301, Status::CODE_143), 2),
+        ] {
+            let (events, remarks) = settle(vec![withdrawn.clone(), end.clone()], &[], SCHEDULE);
+            assert_eq!((events.len(), remarks.len()), (left, 2 - left), "{end:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Claim, NOTHING};
 use crate::{Gate::*, Reason::*, ShellBehaviour, Status, WorkerState::*};
 
-pub(super) static CLAIMS: [Claim; 19] = [
+pub(super) static CLAIMS: [Claim; 24] = [
     Claim {
         scenario: "no-handler-not-pid1",
         counts: [20, 7, 13],
@@ -199,6 +199,86 @@ pub(super) static CLAIMS: [Claim; 19] = [
         ],
         ends: &[(1, 37, Exited, Status::SUCCESS)],
         judged: (35.0, Fail),
+        ..NOTHING
+    },
+    Claim {
+        scenario: "init-leaves-with-shell",
+        counts: [20, 13, 7],
+        reasons: &[(NoEligibleWorker, &[1..=2, 16..=20])],
+        completed: &[(3, 13), (4, 15), (5, 17), (6, 19), (7, 21), (8, 23), (9, 25), (10, 27), (11, 29)],
+        killed: &[(12, 30), (13, 30), (14, 30), (15, 30)],
+        ends: &[(1, 30, Terminated, Status::CODE_143)],
+        judged: (35.0, Fail),
+        ..NOTHING
+    },
+    Claim {
+        scenario: "init-to-group-cut",
+        counts: [20, 13, 7],
+        reasons: &[(NoEligibleWorker, &[1..=2, 16..=20])],
+        completed: &[(3, 13), (4, 15), (5, 17), (6, 19), (7, 21), (8, 23), (9, 25), (10, 27), (11, 29)],
+        killed: &[(12, 30), (13, 30), (14, 30), (15, 30)],
+        ends: &[(1, 30, Terminated, Status::CODE_143)],
+        judged: (35.0, Fail),
+        ..NOTHING
+    },
+    Claim {
+        scenario: "trap-waits-once",
+        counts: [20, 13, 7],
+        reasons: &[(NoEligibleWorker, &[1..=2, 16..=20])],
+        completed: &[(3, 13), (4, 15), (5, 17), (6, 19), (7, 21), (8, 23), (9, 25), (10, 27), (11, 29)],
+        killed: &[(12, 30), (13, 30), (14, 30), (15, 30)],
+        ends: &[(1, 30, Terminated, Status::CODE_143)],
+        judged: (35.0, Fail),
+        ..NOTHING
+    },
+    Claim {
+        scenario: "trap-with-foreground-child",
+        counts: [20, 18, 2],
+        reasons: &[(NoEligibleWorker, &[1..=2])],
+        completed: &[
+            (3, 13),
+            (4, 15),
+            (5, 17),
+            (6, 19),
+            (7, 21),
+            (8, 23),
+            (9, 25),
+            (10, 27),
+            (11, 29),
+            (12, 31),
+            (13, 33),
+            (14, 35),
+            (15, 37),
+            (16, 39),
+        ],
+        killed: &[(17, 40), (18, 40), (19, 40), (20, 40)],
+        ends: &[(1, 40, Killed, Status::SIGKILL)],
+        judged: (10.0, Fail),
+        ..NOTHING
+    },
+    Claim {
+        scenario: "worker-in-a-pipe",
+        counts: [20, 18, 2],
+        reasons: &[(NoEligibleWorker, &[1..=2])],
+        completed: &[
+            (3, 13),
+            (4, 15),
+            (5, 17),
+            (6, 19),
+            (7, 21),
+            (8, 23),
+            (9, 25),
+            (10, 27),
+            (11, 29),
+            (12, 31),
+            (13, 33),
+            (14, 35),
+            (15, 37),
+            (16, 39),
+        ],
+        killed: &[(17, 40), (18, 40), (19, 40), (20, 40)],
+        ends: &[(1, 40, Killed, Status::SIGKILL)],
+        judged: (10.0, Fail),
         ..NOTHING
     },
     Claim {
