@@ -120,6 +120,8 @@ pub enum Command {
     },
     /// See what SIGTERM comes to on this machine, for every form of a command line.
     Entrypoints(EntrypointsArgs),
+    /// Make every known mistake on purpose, and see that each is noticed.
+    Selftest(SelftestArgs),
     /// Print completions for a shell.
     #[command(
         after_help = "Example:\n  termdrill completions bash > ~/.local/share/bash-completion/completions/termdrill"
@@ -143,6 +145,9 @@ pub enum Command {
     /// Run drills for an outer process, as it gives them out.
     #[command(hide = true)]
     Lane,
+    /// Play a drill of the self-test for an outer process, which says on standard input what to do.
+    #[command(hide = true)]
+    Check,
     /// Print the pid of this process, for a look at what became of a shell.
     #[command(hide = true)]
     PrintPid,
@@ -429,6 +434,52 @@ pub struct MergeArgs {
     pub json: bool,
 }
 
+/// The arguments of `selftest`.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  termdrill selftest
+  termdrill selftest --clock stepped --json | jq .caught
+
+Every fault is seeded into a short drill with real processes. That drill has to diverge, with the event first that
+is wrong first, and without the fault it has to match.
+
+Exit status: 0 every fault was caught, 1 one slipped through, 2 bad usage, 3 inconclusive")]
+pub struct SelftestArgs {
+    /// What makes model time pass; a fault that can't show on one of the clocks is listed with the reason.
+    #[arg(long, value_name = "CLOCK", default_value = "both")]
+    pub clock: Clocks,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// How many drills to play at once; without it, four for each processor.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub jobs: Option<u8>,
+}
+
+/// One clock or the other, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Clocks {
+    /// One after the other.
+    Both,
+    /// The real clock, ten times as fast.
+    Scaled,
+    /// The processes themselves.
+    Stepped,
+}
+
+impl Clocks {
+    /// The clocks that it stands for.
+    #[must_use]
+    pub fn clocks(self) -> &'static [ClockChoice] {
+        match self {
+            Clocks::Both => &[ClockChoice::Scaled, ClockChoice::Stepped],
+            Clocks::Scaled => &[ClockChoice::Scaled],
+            Clocks::Stepped => &[ClockChoice::Stepped],
+        }
+    }
+}
+
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if (0.1..=200.0).contains(&speed) => Ok(speed),
@@ -483,7 +534,9 @@ mod tests {
 
     #[test]
     fn help_texts() {
-        for name in ["", "run", "inspect", "entrypoints", "model", "list", "show", "runs", "replay", "completions"] {
+        for name in
+            ["", "run", "inspect", "entrypoints", "model", "list", "show", "runs", "replay", "selftest", "completions"]
+        {
             let mut command = Cli::command();
             command.build();
             let command = match name {

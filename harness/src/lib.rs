@@ -21,5 +21,6 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod runs;
+pub mod selftest;
 pub mod validate;
 pub mod verdict;

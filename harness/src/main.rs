@@ -11,7 +11,7 @@ use std::{
 use clap::Parser;
 use harness::{
     cli::{Cli, Command},
-    commands, failure, host, inspect, matrix, run, validate,
+    commands, failure, host, inspect, matrix, run, selftest, validate,
 };
 
 fn main() -> ExitCode {
@@ -39,6 +39,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Merge(args) => validate::merge(display, &args),
         Command::Runs { json } => commands::list_runs(display, json),
         Command::Replay { run, json } => commands::replay(display, &run, json),
+        Command::Selftest(args) => selftest::run(display, &args),
         Command::Completions { shell } => commands::completions(shell),
         Command::Worker => Ok(worker::run()),
         Command::Drill => run::inner(),
@@ -46,6 +47,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Matrix => matrix::inner(),
         Command::Cell => matrix::play::inner(),
         Command::Lane => validate::lane::inner(),
+        Command::Check => selftest::inner(),
         Command::PrintPid => commands::print_pid(),
     }
 }

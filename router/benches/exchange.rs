@@ -63,7 +63,7 @@ fn exchanges(criterion: &mut Criterion) {
 }
 
 fn decisions(criterion: &mut Criterion) {
-    let mut router = Router::new(Policy { ready_only: true });
+    let mut router = Router::new(Policy::new(true));
     for worker in (1..=64).map(WorkerId) {
         let roster = router.roster_mut();
         roster.add(worker, (Ipv4Addr::LOCALHOST, worker.0).into(), 4).expect("a new worker");

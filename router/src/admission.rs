@@ -9,6 +9,25 @@ use scenarios::{Reason, WorkerId};
 pub struct Policy {
     /// Whether only ready workers are candidates. Without this guard, starting and draining ones are too.
     pub ready_only: bool,
+    /// Who wins among candidates that hold equally many invocations.
+    pub tie: Tie,
+}
+
+impl Policy {
+    /// The contract's policy, with or without the guard.
+    #[must_use]
+    pub fn new(ready_only: bool) -> Policy {
+        Policy { ready_only, tie: Tie::Lowest }
+    }
+}
+
+/// Who wins a tie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tie {
+    /// The lowest number, as the contract has it.
+    Lowest,
+    /// The highest number: a mistake, for routers that are seeded with it.
+    Highest,
 }
 
 /// How ready a worker is, as the router knows it. A worker that has ended has no readiness and no seat.
@@ -52,7 +71,11 @@ pub enum Decision {
 #[must_use]
 pub fn decide(policy: Policy, seats: &[Seat]) -> Decision {
     let candidates = seats.iter().filter(|seat| seat.readiness == Readiness::Ready || !policy.ready_only);
-    match candidates.min_by_key(|seat| (seat.in_flight, seat.worker)) {
+    let rank = |seat: &Seat| match policy.tie {
+        Tie::Lowest => seat.worker.0,
+        Tie::Highest => u16::MAX - seat.worker.0,
+    };
+    match candidates.min_by_key(|seat| (seat.in_flight, rank(seat))) {
         None => Decision::Reject(Reason::NoEligibleWorker),
         Some(chosen) if chosen.readiness == Readiness::Ready && chosen.in_flight >= u32::from(chosen.slots) => {
             Decision::Reject(Reason::NoFreeSlot)
@@ -108,7 +131,7 @@ mod tests {
         // Each decision must have been seen, so that nothing holds for want of cases.
         let mut seen = std::collections::HashMap::new();
         let mut try_all = |seats: &[Seat]| {
-            for policy in [Policy { ready_only: true }, Policy { ready_only: false }] {
+            for policy in [Policy::new(true), Policy::new(false)] {
                 let decided = decide(policy, seats);
                 let all = (1..=3).map(|number| Decision::Send(WorkerId(number))).chain(
                     [Reason::NoEligibleWorker, Reason::NoFreeSlot, Reason::WorkerStarting, Reason::WorkerDraining]
@@ -135,9 +158,24 @@ mod tests {
     #[test]
     fn a_full_worker_that_is_not_ready_refuses_for_itself() {
         let full = |readiness| [Seat { worker: WorkerId(1), readiness, in_flight: 2, slots: 2 }];
-        let unguarded = Policy { ready_only: false };
+        let unguarded = Policy::new(false);
         assert_eq!(decide(unguarded, &full(Readiness::Draining)), Decision::Send(WorkerId(1)));
         assert_eq!(decide(unguarded, &full(Readiness::Starting)), Decision::Send(WorkerId(1)));
         assert_eq!(decide(unguarded, &full(Readiness::Ready)), Decision::Reject(Reason::NoFreeSlot));
+    }
+
+    #[test]
+    fn a_seeded_router_differs_in_ties_only() {
+        let seat =
+            |worker, in_flight| Seat { worker: WorkerId(worker), readiness: Readiness::Ready, in_flight, slots: 2 };
+        let seeded = Policy { tie: Tie::Highest, ..Policy::new(true) };
+        for (seats, right, wrong) in [
+            ([seat(1, 0), seat(2, 0), seat(3, 1)], 1, 2),
+            ([seat(1, 1), seat(2, 0), seat(3, 1)], 2, 2),
+            ([seat(1, 1), seat(2, 1), seat(3, 1)], 1, 3),
+        ] {
+            assert_eq!(decide(Policy::new(true), &seats), Decision::Send(WorkerId(right)));
+            assert_eq!(decide(seeded, &seats), Decision::Send(WorkerId(wrong)));
+        }
     }
 }

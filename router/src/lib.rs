@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 
 use scenarios::{Reason, WorkerId};
 
-pub use admission::{Decision, Policy, Readiness, Seat, decide};
+pub use admission::{Decision, Policy, Readiness, Seat, Tie, decide};
 pub use dispatch::{Close, Ending, Exchange, Failure, Flaw, Next, Opened, Waiting};
 pub use roster::{Ignored, Roster, State};
 

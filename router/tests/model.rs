@@ -16,7 +16,7 @@ fn addr(worker: WorkerId) -> SocketAddr {
 /// arrival. Counts in `seen` what the requests came to.
 fn compare(scenario: &Scenario, seen: &mut BTreeMap<&'static str, u32>) {
     let host = Host { shell: ShellBehaviour::Stays, custom: None };
-    let mut router = Router::new(Policy { ready_only: scenario.ready_only_routing });
+    let mut router = Router::new(Policy::new(scenario.ready_only_routing));
     for event in expect(scenario, &host).events {
         let context = || format!("{event:?} of {scenario:?}");
         let done = match event.kind {

@@ -96,6 +96,8 @@ pub enum ProgressStep {
     StageEntered { stage: Stage },
     /// Its result is in the store.
     ResultCommitted { sum: u32 },
+    /// The store has a result of the request already, and keeps that one.
+    CommitRefused { sum: u32 },
     /// The store did not take the result.
     CommitFailed { error: String },
 }

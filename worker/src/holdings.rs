@@ -68,6 +68,11 @@ impl Holdings {
         Ok(Place { slot: lowest_free + 1, ordinal: self.accepted })
     }
 
+    /// The requests that run or are committed, in order.
+    pub(crate) fn known(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.known.iter().copied()
+    }
+
     /// Whether no slot is taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken == 0

@@ -17,6 +17,7 @@ mod lifeline;
 mod log;
 mod notify;
 mod pace;
+mod seeded;
 mod serve;
 mod settings;
 mod sigterm;
@@ -192,8 +193,14 @@ async fn serve_until_drained(
         Ok(sender) => info!("gets SIGTERM {}: drains", Origin(*sender)),
         Err(error) => warn!("can't hear of SIGTERM any more and drains: {error}"),
     }
-    if worker.settings.fault != Some(Fault::KeepsReadiness) {
-        worker.turn(Phase::Draining, notify, sender.ok());
+    match worker.settings.fault {
+        Some(Fault::KeepsReadiness) => {}
+        Some(Fault::WithdrawsLate) => seeded::withdraw_late(worker, notify, sender.ok()).await,
+        Some(Fault::CommitsKilled) => {
+            seeded::commit_in_flight(worker);
+            worker.turn(Phase::Draining, notify, sender.ok());
+        }
+        _ => worker.turn(Phase::Draining, notify, sender.ok()),
     }
     worker.sigterm.consider();
     let mut finished = std::pin::pin!(drain.begin().finished());

@@ -74,8 +74,16 @@ impl Waiter {
     /// # Errors
     /// Those of a timer.
     pub(crate) async fn until(&mut self, tick: Tick) -> io::Result<()> {
+        self.until_within(tick, 0).await
+    }
+
+    /// Waits until `percent` of `tick` are over. A stepped clock knows whole ticks only, and for it that is the start.
+    ///
+    /// # Errors
+    /// Those of a timer.
+    pub(crate) async fn until_within(&mut self, tick: Tick, percent: u64) -> io::Result<()> {
         match self {
-            Waiter::Scaled(schedule, timer) => timer.until(schedule.start_of(tick)).await,
+            Waiter::Scaled(schedule, timer) => timer.until(schedule.within(tick, percent)).await,
             Waiter::Stepped(busy) => {
                 busy.until(tick).await;
                 Ok(())

@@ -23,7 +23,7 @@ use std::{
 
 use anyhow::Context;
 use router::{Exchange, Next, Opened};
-use scenarios::{Fault, RequestId, Scenario, Schedule, Tick, WorkerId, wire};
+use scenarios::{Fault, RequestId, Scenario, Schedule, Status, Tick, WorkerId, wire};
 use tokio::{
     io::unix::AsyncFd,
     net::TcpSocket,
@@ -36,6 +36,7 @@ use worker::{
 };
 
 use self::{
+    lateness::LatenessLog,
     notify::{Notice, NotifySocket},
     plan::Plan,
     state::{Act, Drill, Input, Remains},
@@ -172,6 +173,10 @@ pub async fn run(setup: &Setup<'_>, stop: &StopPipe, live: &mut dyn FnMut(&Obser
     process::kill_all();
     let (schedule, collector, mut done) = done?;
     done.evidence = collector.finish();
+    if setup.clock == Clock::Stepped {
+        // Nothing is late here: what happens in another tick than it should does so by itself and not for want of time.
+        done.remains.lateness = LatenessLog::default();
+    }
     let rows = store::read(setup.store).context("the result store can't be read after the drill")?;
     let (events, remarks) = settle::settle(done.remains.events, &rows, schedule);
     done.remains.events = events;
@@ -430,12 +435,21 @@ impl<'a> Run<'a> {
             Ok(ended) => {
                 self.collector.reaped(ended.pid, ended.status);
                 let below = self.below.remove(&worker).unwrap_or_default();
-                let survivors: Vec<Other> = below.into_iter().filter(|process| !process.has_ended()).collect();
+                let mut survivors: Vec<Other> = below.into_iter().filter(|process| !process.has_ended()).collect();
+                if self.setup.fault == Some(Fault::WaitsForLeaderOnly) {
+                    survivors.clear();
+                }
                 let pids = survivors.iter().map(Other::pid).collect();
                 if !survivors.is_empty() {
                     self.tasks.spawn_local(outlive(worker, survivors, self.wakes.clone()));
                 }
-                Ok(finished | self.handle(at_ns, Input::TopEnded { worker, status: ended.status, survivors: pids })?)
+                let status = match (ended.status, self.setup.fault) {
+                    (Status::Signal(signal), Some(Fault::FoldsStatus)) => {
+                        Status::Code(u8::try_from(128 + signal.number()).unwrap_or(u8::MAX))
+                    }
+                    (status, _) => status,
+                };
+                Ok(finished | self.handle(at_ns, Input::TopEnded { worker, status, survivors: pids })?)
             }
         }
     }

@@ -63,14 +63,11 @@ impl Plan {
     /// The plan of `scenario`, or of the extent of it that is played.
     #[must_use]
     pub fn new(scenario: &Scenario, schedule: Schedule, extent: Extent, fault: Option<Fault>) -> Plan {
-        let (signal_at, mut deadline) = (scenario.signal_at(), scenario.deadline());
+        let (signal_at, deadline) = (scenario.signal_at(), deadline(scenario, fault));
         let (arrivals, end): (Vec<(RequestId, Tick)>, Tick) = match extent {
             Extent::Whole => (scenario.arrivals().collect(), Tick::END),
             Extent::Measurement => (Vec::new(), deadline),
         };
-        if fault == Some(Fault::KillsEarly) {
-            deadline = Tick(deadline.0.saturating_sub(Span::seconds(1).0).max(signal_at.0));
-        }
         let judge = if signal_at == deadline { percent::JUDGE_EARLY } else { percent::JUDGE };
         let mut moments = vec![
             (schedule.within(signal_at, percent::SIGTERM), Moment::Sigterm),
@@ -81,6 +78,9 @@ impl Plan {
         moments.extend(
             looks(signal_at, deadline).map(|(t, look)| (schedule.within(t, percent::LOOK), Moment::Look(look))),
         );
+        if fault == Some(Fault::SignalsTwice) {
+            moments.push((schedule.within(signal_at, percent::SIGTERM), Moment::Sigterm));
+        }
         if scenario.boot_replacement {
             moments.push((schedule.within(signal_at, percent::SIGTERM), Moment::Replacement));
         }
@@ -144,9 +144,44 @@ fn looks(signal_at: Tick, deadline: Tick) -> impl Iterator<Item = (Tick, Look)> 
     [(before(signal_at), Look::Before), (signal_at, Look::After)].into_iter().chain(sigkill)
 }
 
+/// When the grace period ends, or when a seeded harness thinks that it does.
+fn deadline(scenario: &Scenario, fault: Option<Fault>) -> Tick {
+    let (signal_at, right) = (scenario.signal_at(), scenario.deadline());
+    let earlier = |by: Span| Tick(right.0.saturating_sub(by.0).max(signal_at.0));
+    match fault {
+        Some(Fault::KillsEarly) => earlier(Span::seconds(1)),
+        Some(Fault::KillsOneTickEarly) => earlier(Span(1)),
+        Some(Fault::KillsOneTickLate) => right + Span(1),
+        Some(Fault::GraceFromStart) => Tick::START + scenario.grace_period_s,
+        _ => right,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_seeded_harness_is_wrong_in_its_own_way() {
+        let scenario = Scenario::new("opening", "opening");
+        let planned = |fault| {
+            let plan = Plan::new(&scenario, Schedule::new(0, 10.0), Extent::Whole, fault);
+            let sigterms = plan.moments().iter().filter(|(_, moment)| *moment == Moment::Sigterm).count();
+            (plan.schedule.tick_at(plan.sigkill_ns()), sigterms)
+        };
+        assert_eq!(planned(None), (Tick(400), 1));
+        for (name, fault) in Fault::NAMED {
+            let expected = match name {
+                "kills_early" => (Tick(390), 1),
+                "kills_one_tick_early" => (Tick(399), 1),
+                "kills_one_tick_late" => (Tick(401), 1),
+                "grace_from_start" => (Tick(100), 1),
+                "signals_twice" => (Tick(400), 2),
+                _ => (Tick(400), 1),
+            };
+            assert_eq!(planned(Some(fault)), expected, "{name}");
+        }
+    }
 
     fn plan(scenario: &Scenario) -> Plan {
         Plan::new(scenario, Schedule::new(0, 10.0), Extent::Whole, None)

@@ -3,7 +3,7 @@
 //! Truth about completion is the store and not the answer: what is in it was committed, acknowledged or not, and what
 //! is not in it was not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use scenarios::{Event, EventKind, RequestId, Schedule, Status, Tick, WorkerId};
 use worker::store::Row;
@@ -14,15 +14,24 @@ use crate::record::Observed;
 #[must_use]
 pub fn settle(mut events: Vec<Observed>, rows: &[Row], schedule: Schedule) -> (Vec<Observed>, Vec<String>) {
     let mut remarks = Vec::new();
-    let mut rows: BTreeMap<RequestId, &Row> = rows.iter().map(|row| (row.request, row)).collect();
+    let stored: BTreeMap<RequestId, &Row> = rows.iter().map(|row| (row.request, row)).collect();
+    let mut acknowledged = BTreeSet::new();
     events.retain_mut(|observed| {
         let EventKind::ResultCommitted { request, worker, ref mut sum } = observed.event.kind else { return true };
-        let Some(row) = rows.remove(&request) else {
+        let Some(row) = stored.get(&request) else {
             remarks.push(format!(
                 "{request} was acknowledged by {worker} as committed, but the store has no result of it"
             ));
             return false;
         };
+        if !acknowledged.insert(request) {
+            // It is kept, since it was done: only the store's key kept it from having an effect.
+            remarks.push(format!(
+                "{request} was committed once more by {worker}; the store refused that and kept the result of {}",
+                row.worker
+            ));
+            return true;
+        }
         if row.sum != *sum {
             remarks.push(format!("{request} was acknowledged with the sum {sum}, but the store has {}", row.sum));
             *sum = row.sum;
@@ -33,7 +42,7 @@ pub fn settle(mut events: Vec<Observed>, rows: &[Row], schedule: Schedule) -> (V
         true
     });
     // What is left was committed and never acknowledged: the worker died, or the connection broke, in between.
-    for row in rows.values() {
+    for row in stored.values().filter(|row| !acknowledged.contains(&row.request)) {
         let Row { request, worker, sum, committed_us, .. } = **row;
         let at_ns = committed_us.saturating_mul(1000);
         let t = schedule.tick_at(at_ns + 999);
@@ -120,6 +129,14 @@ mod tests {
         let (events, remarks) = settle(vec![observed(30, committed(8))], &[row(9)], SCHEDULE);
         assert_eq!(kinds(&events), [committed(9)]);
         assert_eq!(remarks.len(), 1);
+    }
+
+    #[test]
+    fn a_second_commit_is_seen_although_the_store_refused_it() {
+        let (events, remarks) =
+            settle(vec![observed(30, committed(8)), observed(30, committed(7))], &[row(8)], SCHEDULE);
+        assert_eq!(kinds(&events), [committed(8), committed(7)]);
+        assert!(remarks.len() == 1 && remarks[0].contains("once more"), "{remarks:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, io::ErrorKind, net::SocketAddr};
 
-use router::{Ending, Failure, Policy, Routed, Router, State as Seat};
+use router::{Ending, Failure, Policy, Routed, Router, State as Seat, Tie};
 use scenarios::{
     Event, EventKind, Fault, Reason, RequestId, Scenario, Signal, Span, Stage, Status, Tick, WorkerId,
     wire::{Progress, ProgressStep},
@@ -80,6 +80,7 @@ pub struct Drill {
     addresses: Vec<SocketAddr>,
     /// The worker that is told to stop.
     target: WorkerId,
+    fault: Option<Fault>,
     router: Router,
     workers: BTreeMap<WorkerId, Worker>,
     requests: BTreeMap<RequestId, Request>,
@@ -168,6 +169,11 @@ impl Drill {
             Some(Fault::SignalsWrongWorker) => WorkerId(u16::from(scenario.initial_workers)),
             _ => WorkerId::FIRST,
         };
+        let policy = Policy::new(scenario.ready_only_routing);
+        let policy = match fault {
+            Some(Fault::HighestWinsTie) => Policy { tie: Tie::Highest, ..policy },
+            _ => policy,
+        };
         let arrivals_left = plan.moments().iter().filter(|(_, moment)| matches!(moment, Moment::Arrival(_))).count();
         Drill {
             plan,
@@ -175,7 +181,8 @@ impl Drill {
             startup: scenario.startup_s,
             addresses,
             target,
-            router: Router::new(Policy { ready_only: scenario.ready_only_routing }),
+            fault,
+            router: Router::new(policy),
             workers: BTreeMap::new(),
             requests: BTreeMap::new(),
             arrivals_left,
@@ -250,6 +257,12 @@ impl Drill {
     #[must_use]
     pub fn has_ended(&self, worker: WorkerId) -> bool {
         self.workers.get(&worker).is_some_and(|known| matches!(known.life, Life::Ended(_)))
+    }
+
+    /// Whether SIGKILL was sent to the top of `worker`.
+    #[must_use]
+    pub fn was_killed(&self, worker: WorkerId) -> bool {
+        self.workers.get(&worker).is_some_and(|known| known.killed)
     }
 
     /// Whether the top of `worker` is gone, and perhaps the worker with it.
@@ -385,6 +398,7 @@ impl Drill {
                 }
                 None
             }
+            Moment::Sigkill if self.fault == Some(Fault::TakesSignalForEnd) && self.target_was_told() => None,
             Moment::Sigkill => self.target_is_there().then_some(Act::Send(self.target, Signal::KILL)),
             Moment::Arrival(request) => {
                 self.arrivals_left = self.arrivals_left.saturating_sub(1);
@@ -400,6 +414,10 @@ impl Drill {
 
     fn target_is_there(&self) -> bool {
         self.workers.get(&self.target).is_some_and(|worker| matches!(worker.life, Life::Starting | Life::Running))
+    }
+
+    fn target_was_told(&self) -> bool {
+        self.workers.get(&self.target).is_some_and(|worker| worker.told != Told::Nothing)
     }
 
     fn arrive(&mut self, at_ns: u64, request: RequestId) -> Option<Act> {
@@ -615,6 +633,15 @@ impl Drill {
                 }
                 EventKind::ResultCommitted { request, worker, sum }
             }
+            ProgressStep::CommitRefused { sum } => {
+                // The worker did commit once more; that nothing came of it is the store's merit.
+                self.over(request);
+                self.push(t, at_ns, progress.late_us, EventKind::ResultCommitted { request, worker, sum });
+                if let Some(observed) = self.events.last_mut() {
+                    observed.note = Some("refused by the store, which has a result of it".to_owned());
+                }
+                return;
+            }
             ProgressStep::CommitFailed { ref error } => {
                 self.over(request);
                 self.problems.push(format!("the result store did not take {request} of {worker}: {error}"));
@@ -636,7 +663,7 @@ impl Drill {
         let Some(known) = self.requests.get_mut(&request) else { return };
         let worker = known.worker;
         match ending {
-            Ending::Completed { .. } | Ending::CommitFailed { .. } => {
+            Ending::Completed { .. } | Ending::CommitRefused | Ending::CommitFailed { .. } => {
                 known.phase = Phase::Over;
                 self.over(request);
             }

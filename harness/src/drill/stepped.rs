@@ -6,7 +6,7 @@
 
 use std::{io, os::linux::net::SocketAddrExt, os::unix::net};
 
-use scenarios::{RequestId, Signal, Tick, WorkerId};
+use scenarios::{Fault, RequestId, Signal, Tick, WorkerId};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream, unix::OwnedWriteHalf},
@@ -157,19 +157,29 @@ impl Run<'_> {
             let due = self.steppers.values().filter_map(|stepper| stepper.next).chain(planned).min();
             let Some(tick) = due.filter(|&tick| tick <= Tick::END) else { break };
             self.stepped_ns = Some(self.plan.schedule.start_of(tick));
+            if self.setup.fault == Some(Fault::DeadlineWinsTie)
+                && let Some((at_ns, moment)) =
+                    moments.next_if(|&(at_ns, moment)| moment == Moment::Sigkill && self.tick_of(at_ns, moment) == tick)
+            {
+                self.play_moment(stop, tick, at_ns, moment).await?;
+            }
             let workers: Vec<WorkerId> = self.steppers.keys().copied().collect();
             self.step(stop, tick, &workers).await?;
             while let Some((at_ns, moment)) =
                 moments.next_if(|&(at_ns, moment)| !self.finished && self.tick_of(at_ns, moment) == tick)
             {
-                self.stepped_ns = Some(at_ns);
-                self.finished |= self.handle(at_ns, Input::Due(moment))?;
-                self.take_effect(stop, tick, moment).await?;
+                self.play_moment(stop, tick, at_ns, moment).await?;
             }
             self.show(live);
         }
         self.show(live);
         Ok(())
+    }
+
+    async fn play_moment(&mut self, stop: &StopPipe, tick: Tick, at_ns: u64, moment: Moment) -> anyhow::Result<()> {
+        self.stepped_ns = Some(at_ns);
+        self.finished |= self.handle(at_ns, Input::Due(moment))?;
+        self.take_effect(stop, tick, moment).await
     }
 
     /// The end of a drill lies at the end of its last tick.
@@ -253,6 +263,10 @@ impl Run<'_> {
         let target = self.drill.target();
         if !self.below.contains_key(&target) {
             // Nobody was there to send it to.
+            return Ok(());
+        }
+        if signal == Signal::KILL && !self.drill.was_killed(target) {
+            // It has ended, or a seeded harness thinks so.
             return Ok(());
         }
         if signal == Signal::KILL {

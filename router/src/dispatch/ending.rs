@@ -191,6 +191,8 @@ pub enum Ending {
         /// What came instead of the end.
         flaw: Flaw,
     },
+    /// The worker said that the store has a result of the request already. How the body ended afterwards does not matter.
+    CommitRefused,
     /// The worker said that the store did not take the result. How the body ended afterwards does not matter.
     CommitFailed {
         /// The worker's words.
@@ -206,7 +208,7 @@ impl Ending {
     pub fn committed(&self) -> Option<u32> {
         match self {
             Ending::Completed { sum } | Ending::CommittedBut { sum, .. } => Some(*sum),
-            Ending::CommitFailed { .. } | Ending::Broken(_) => None,
+            Ending::CommitRefused | Ending::CommitFailed { .. } | Ending::Broken(_) => None,
         }
     }
 }
@@ -216,6 +218,7 @@ impl fmt::Display for Ending {
         match self {
             Ending::Completed { sum } => write!(f, "completed with the sum {sum}"),
             Ending::CommittedBut { sum, flaw } => write!(f, "the sum {sum} was committed, but then {flaw}"),
+            Ending::CommitRefused => f.write_str("the store has a result of it already"),
             Ending::CommitFailed { error } => {
                 write!(f, "the store did not take the result: {}", excerpt(error.as_bytes()))
             }

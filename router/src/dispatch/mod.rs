@@ -172,6 +172,10 @@ impl Exchange {
                     self.state = State::Committed { sum: *sum };
                     Next::Progress(progress)
                 }
+                ProgressStep::CommitRefused { .. } => {
+                    self.state = State::Ended(Ending::CommitRefused);
+                    Next::Progress(progress)
+                }
                 ProgressStep::CommitFailed { error } => {
                     self.state = State::Ended(Ending::CommitFailed { error: error.clone() });
                     Next::Progress(progress)
@@ -180,6 +184,10 @@ impl Exchange {
             (State::Running, Ok(None)) => self.end(Ending::Broken(Flaw::EndedEarly)),
             (State::Running, Err(flaw)) => self.end(Ending::Broken(flaw)),
             (&State::Committed { sum }, Ok(None)) => self.end(Ending::Completed { sum }),
+            // One that tried again: the result stays the first one.
+            (State::Committed { .. }, Ok(Some(again))) if matches!(again.step, ProgressStep::CommitRefused { .. }) => {
+                Next::Progress(again)
+            }
             (&State::Committed { sum }, Ok(Some(Progress { step, .. }))) => {
                 let flaw = Flaw::malformed("a line after the result", format!("{step:?}").as_bytes());
                 self.end(Ending::CommittedBut { sum, flaw })

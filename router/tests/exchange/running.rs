@@ -55,6 +55,10 @@ async fn every_end_after_an_acceptance() {
         (vec![MODEL], LAST_CHUNK, Then::Stay, 1, broken(Flaw::EndedEarly)),
         (vec![MODEL, COMMITTED], "", Then::Fin, 2, committed_but(Flaw::Cut(Close::Clean))),
         (vec![MODEL, COMMITTED], "", Then::Rst, 2, committed_but(Flaw::Cut(Close::Reset))),
+        (vec![COMMIT_REFUSED], LAST_CHUNK, Then::Stay, 1, Ending::CommitRefused),
+        // A second commit is told of, and changes nothing about the first one.
+        (vec![COMMITTED, COMMIT_REFUSED], LAST_CHUNK, Then::Stay, 2, Ending::Completed { sum: 19 }),
+        (vec![COMMITTED, COMMIT_REFUSED], "", Then::Fin, 2, committed_but(Flaw::Cut(Close::Clean))),
         (vec![COMMIT_FAILED], "", Then::Fin, 1, Ending::CommitFailed { error: "disk full".into() }),
         (vec![COMMIT_FAILED], LAST_CHUNK, Then::Stay, 1, Ending::CommitFailed { error: "disk full".into() }),
         (vec![COMMIT_FAILED], "", Then::Stay, 1, Ending::CommitFailed { error: "disk full".into() }),

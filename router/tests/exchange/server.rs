@@ -17,6 +17,7 @@ use tokio::{
 
 pub(crate) const ACCEPTED: &str = r#"{"at_us":5,"late_us":7,"event":"accepted","slot":2}"#;
 pub(crate) const MODEL: &str = r#"{"at_us":6,"late_us":0,"event":"stage_entered","stage":"model"}"#;
+pub(crate) const COMMIT_REFUSED: &str = r#"{"at_us":9,"late_us":1,"event":"commit_refused","sum":19}"#;
 pub(crate) const COMMITTED: &str = r#"{"at_us":9,"late_us":1,"event":"result_committed","sum":19}"#;
 pub(crate) const COMMIT_FAILED: &str = r#"{"at_us":9,"late_us":1,"event":"commit_failed","error":"disk full"}"#;
 

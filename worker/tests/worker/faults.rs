@@ -60,3 +60,27 @@ fn an_early_exit_comes_in_the_middle_of_the_last_stage() {
     assert!(at_ns >= running.rig.schedule.start_of(Tick(now.0 + 10)));
     assert_eq!(store::read(&running.rig.store()).unwrap(), []);
 }
+
+#[test]
+fn a_second_commit_is_refused_by_the_store() {
+    let running = seeded(Fault::CommitsTwice);
+    let told = block_on(async { lines(running.client().await.invoke(1, Tick(0)).await).await });
+    let last: Vec<_> = told.into_iter().rev().take(2).map(|progress| progress.step).collect();
+    assert_eq!(last, [ProgressStep::CommitRefused { sum: 4 }, ProgressStep::ResultCommitted { sum: 4 }]);
+    assert_eq!(store::read(&running.rig.store()).unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_in_flight_gets_its_result_with_sigterm_and_nobody_is_told() {
+    let mut running = seeded(Fault::CommitsKilled);
+    let now = running.rig.schedule.tick_at(clock::now_ns());
+    block_on(async {
+        let _answer = running.client().await.invoke(16, Tick(now.0 + 10_000)).await;
+        running.signal(Signal::TERM);
+        running.wait_for("withdraws its readiness");
+        running.signal(Signal::KILL);
+    });
+    assert_eq!(running.ended().0, Status::SIGKILL);
+    let rows = store::read(&running.rig.store()).unwrap();
+    assert_eq!(rows.iter().map(|row| row.sum).collect::<Vec<_>>(), [19]);
+}

@@ -196,8 +196,7 @@ fn a_result_that_is_there_already_is_not_replaced() {
         store::Row { request: RequestId(1), worker: WorkerId(9), pid: 1, addends: vec![40], sum: 40, committed_us: 1 };
     store::Writer::open(&running.rig.store()).unwrap().commit(&earlier).unwrap();
     let told = block_on(async { lines(running.client().await.invoke(1, Tick(0)).await).await });
-    let error = "request-1 has a result in the store already".to_owned();
-    assert_eq!(told.last().unwrap().step, ProgressStep::CommitFailed { error });
+    assert_eq!(told.last().unwrap().step, ProgressStep::CommitRefused { sum: 4 });
     assert_eq!(store::read(&running.rig.store()).unwrap(), [earlier]);
 }
 
