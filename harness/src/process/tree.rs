@@ -62,7 +62,8 @@ impl Status {
         let mask = |name: &str| u64::from_str_radix(field(name), 16).unwrap_or(0);
         let state = field("State").chars().next();
         Some(Status {
-            sleeps: matches!(state, Some('S' | 'Z' | 'X')),
+            // One that has ended is not at rest: its parent, or we, have yet to take note of it.
+            sleeps: state == Some('S'),
             is_zombie: matches!(state, Some('Z' | 'X')),
             has_pending: (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") != 0,
         })
