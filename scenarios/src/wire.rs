@@ -37,8 +37,6 @@ pub mod env {
     /// A stream socket that the harness listens on: a path, or an abstract name after an `@`. When a connection to it
     /// ends, so does the harness, and the worker exits at once. Only set where no PID namespace takes care of that.
     pub const LIFELINE: &str = "TERMDRILL_LIFELINE";
-    /// `true` to run in the SCHED_RR class where that is allowed (`sched(7)`), so that other programs don't delay it.
-    pub const REALTIME: &str = "TERMDRILL_REALTIME";
     /// A stream socket of the harness that steps the worker's clock: it sends `TICK\n`, a number; the worker does
     /// everything that is due by then and answers `done TICK TOLD NEXT\n`, with how many lines of answers and notices it
     /// has given away so far, and the next tick at which something is due, or `-`. A worker that is about to exit gives no

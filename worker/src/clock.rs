@@ -19,8 +19,8 @@ use rustix::{
     },
 };
 use thread_priority::{
-    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue,
-    ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -110,20 +110,10 @@ pub fn sharpen() {
 }
 
 /// Tries to move the calling thread into the SCHED_RR class at its lowest priority, above every ordinary program
-/// (`sched(7)`). Tells whether that was allowed. Threads and processes that the thread starts inherit it: start
-/// programs from a thread that has called [`prefer_ordinary`].
+/// (`sched(7)`). Tells whether that was allowed. Threads and processes that the thread starts inherit it.
 pub fn prefer_realtime() -> bool {
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy).is_ok()
-}
-
-/// Moves the calling thread into the ordinary class at nice value 0. Tells whether that was allowed; leaving SCHED_RR
-/// always is, a nice value below the present one may not be.
-pub fn prefer_ordinary() -> bool {
-    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
-    // The crate's scale from 0 to 99 covers the nice values from 19 to -20: this is nice 0.
-    let nice_0 = ThreadPriorityValue::try_from(47).map(ThreadPriority::Crossplatform);
-    nice_0.is_ok_and(|nice_0| set_thread_priority_and_policy(thread_native_id(), nice_0, policy).is_ok())
 }
 
 fn timespec(at_ns: u64) -> Timespec {
@@ -179,13 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_thread_stays_one_when_asked_to() {
+    fn the_realtime_class_is_taken_where_it_is_allowed() {
         let realtime = prefer_realtime();
-        assert!(prefer_ordinary());
-        // Nice value and policy are fields 19 and 41 of /proc/PID/stat (proc_pid_stat(5)); the first after the name,
-        // which ends in the last parenthesis, is field 3.
+        // The policy is field 41 of /proc/PID/stat (proc_pid_stat(5)), 2 for SCHED_RR; the first after the name, which
+        // ends in the last parenthesis, is field 3.
         let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        assert_eq!((fields[19 - 3], fields[41 - 3]), ("0", "0"), "after SCHED_RR was {realtime}");
+        assert_eq!(fields[41 - 3] == "2", realtime);
     }
 }

@@ -8,6 +8,7 @@
 
 #![deny(unsafe_code)]
 
+mod address;
 mod boot;
 pub mod clock;
 mod drain;
@@ -101,7 +102,6 @@ fn start() -> Result<ExitCode, StartError> {
 
     clock::sharpen();
     let settings = Settings::read(&environment)?;
-    let realtime = settings.realtime && clock::prefer_realtime();
     let port = settings.port;
     // Sets SO_REUSEADDR, so that a port on which nobody listens can be had although somebody keeps it for us.
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
@@ -115,9 +115,6 @@ fn start() -> Result<ExitCode, StartError> {
     };
     log::init(&settings, pace.clone());
     info!("listens on port {port}");
-    if settings.realtime && !realtime {
-        warn!("runs in the ordinary scheduling class: SCHED_RR is not allowed here");
-    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(StartError::Runtime)?;
     runtime.block_on(live(settings, pace, posture, arrival, handler, listener))
 }
@@ -152,7 +149,7 @@ async fn live(
         Arc::new(Worker { settings, pace, sigterm, holdings, writer, owner, exit_early: tokio::sync::Notify::new() });
     tokio::spawn(serve::accept(listener, Arc::clone(&worker)));
     if let (Pace::Stepped(_, steps), Some(address)) = (&worker.pace, &worker.settings.clock) {
-        let clock = stepping::connect(address).map_err(StartError::Clock)?;
+        let clock = address::connect(address).map_err(StartError::Clock)?;
         tokio::spawn(stepping::follow(clock, Arc::clone(&worker), Arc::clone(steps)));
     }
 

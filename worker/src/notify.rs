@@ -1,22 +1,11 @@
 //! Readiness by the systemd notify protocol (`sd_notify(3)`): datagrams of `NAME=value` lines to the socket that
 //! `NOTIFY_SOCKET` names. Written on the standard library, since the usual crate doesn't know abstract addresses.
 
-use std::{
-    ffi::OsStr,
-    io,
-    os::{
-        linux::net::SocketAddrExt,
-        unix::{
-            ffi::OsStrExt,
-            net::{SocketAddr, UnixDatagram},
-        },
-    },
-    time::Duration,
-};
+use std::{ffi::OsStr, io, os::unix::net::UnixDatagram, time::Duration};
 
 use scenarios::wire::SIGTERM_FROM;
 
-use crate::sigterm::Sender;
+use crate::{address, sigterm::Sender};
 
 /// What there is to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +27,9 @@ impl Notify {
     /// Connects to `address`: a path, or the name of an abstract socket after an `@` (`unix(7)`).
     pub(crate) fn connect(address: Option<&OsStr>) -> io::Result<Notify> {
         let Some(address) = address else { return Ok(Notify::default()) };
-        let address = match address.as_bytes() {
-            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
-            _ => SocketAddr::from_pathname(address)?,
-        };
         let socket = UnixDatagram::unbound()?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        socket.connect_addr(&address)?;
+        socket.connect_addr(&address::read(address)?)?;
         Ok(Notify { socket: Some(socket) })
     }
 
@@ -63,6 +48,8 @@ impl Notify {
 
 #[cfg(test)]
 mod tests {
+    use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
+
     use super::*;
 
     fn received(socket: &UnixDatagram) -> String {

@@ -1,14 +1,6 @@
 //! Follows a clock that the harness steps: does what is due by a tick, and answers when it is done.
 
-use std::{
-    ffi::OsStr,
-    io,
-    os::{
-        linux::net::SocketAddrExt,
-        unix::{ffi::OsStrExt, net},
-    },
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use scenarios::Tick;
 use tokio::{
@@ -18,17 +10,6 @@ use tokio::{
 use tracing::{error, warn};
 
 use crate::{Worker, pace::Steps};
-
-/// Connects to the harness's clock at `address`: a path, or the name of an abstract socket after an `@` (`unix(7)`).
-pub(crate) fn connect(address: &OsStr) -> io::Result<UnixStream> {
-    let address = match address.as_bytes() {
-        [b'@', name @ ..] => net::SocketAddr::from_abstract_name(name)?,
-        _ => net::SocketAddr::from_pathname(address)?,
-    };
-    let stream = net::UnixStream::connect_addr(&address)?;
-    stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
-}
 
 /// Follows the clock until the process ends. The connection stays open until then: its end is the answer of a worker
 /// that gives no other.

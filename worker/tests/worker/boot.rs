@@ -104,10 +104,3 @@ fn it_ends_with_its_lifeline() {
 fn a_lifeline_that_is_not_there_is_an_error() {
     Rig::new().with(env::LIFELINE, "/nowhere/lifeline").start().fails(1, "lifeline can't be connected to");
 }
-
-#[test]
-fn in_the_realtime_class_it_works_the_same() {
-    let mut running = Rig::new().with(env::REALTIME, true).start_and_wait_until_ready();
-    running.signal(Signal::TERM);
-    assert_eq!(running.ended().0, Status::SUCCESS);
-}
