@@ -211,6 +211,16 @@ impl Run<'_> {
     async fn joined(&mut self, stop: &StopPipe, worker: WorkerId) -> anyhow::Result<()> {
         let what = || format!("{worker} does not connect to the stepped clock");
         self.until(stop, what, |run| run.has_joined(worker) || run.drill.has_ended(worker)).await?;
+        // A script that sets its trap after it has started the worker must get to that before a signal comes: on the
+        // real clock there is time for it, here there may be none.
+        let own = self.steppers.get(&worker).and_then(|stepper| stepper.pid);
+        if let Some(top) = self.tops.get(&worker).map(process::Live::pid).filter(|&top| Some(top) != own) {
+            let below = process::descendants(top).into_iter().map(|process| process.pid());
+            let before: Vec<i32> = std::iter::once(top).chain(below).filter(|&pid| Some(pid) != own).collect();
+            let what = || format!("the processes before {worker} do not come to rest");
+            let at_rest = |run: &Self| before.iter().copied().all(process::is_at_rest) || run.drill.has_ended(worker);
+            self.until(stop, what, at_rest).await?;
+        }
         let tick = self.now();
         self.step(stop, tick, &[worker]).await
     }
