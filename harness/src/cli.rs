@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     drill::Clock,
     matrix::{self, forms, programs::SHELLS},
+    sweep,
     verdict::MAX_ATTEMPTS,
 };
 
@@ -104,6 +105,8 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Join the JSON results of the shards of a validation.
     Merge(MergeArgs),
+    /// Say what should happen for many values of some fields, and find the shortest grace period that loses nothing.
+    Sweep(sweep::Args),
     /// List the stored runs, the newest first.
     Runs {
         /// Print them as one JSON array.
@@ -148,6 +151,9 @@ pub enum Command {
     /// Play a drill of the self-test for an outer process, which says on standard input what to do.
     #[command(hide = true)]
     Check,
+    /// Sweep for an outer process, and drill what is found.
+    #[command(hide = true)]
+    SweepAndDrill,
     /// Print the pid of this process, for a look at what became of a shell.
     #[command(hide = true)]
     PrintPid,
@@ -534,9 +540,20 @@ mod tests {
 
     #[test]
     fn help_texts() {
-        for name in
-            ["", "run", "inspect", "entrypoints", "model", "list", "show", "runs", "replay", "selftest", "completions"]
-        {
+        for name in [
+            "",
+            "run",
+            "inspect",
+            "entrypoints",
+            "model",
+            "sweep",
+            "list",
+            "show",
+            "runs",
+            "replay",
+            "selftest",
+            "completions",
+        ] {
             let mut command = Cli::command();
             command.build();
             let command = match name {

@@ -97,7 +97,7 @@ fn parse(bytes: &[u8], source: &str) -> Result<Scenario, Failure> {
 }
 
 /// One problem on the same line, several each on a line of its own.
-fn joined(source: &str, problems: &str) -> String {
+pub(crate) fn joined(source: &str, problems: &str) -> String {
     if problems.contains('\n') {
         format!("{source}:\n  {}", problems.replace('\n', "\n  "))
     } else {

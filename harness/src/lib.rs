@@ -22,5 +22,6 @@ pub mod report;
 pub mod run;
 pub mod runs;
 pub mod selftest;
+pub mod sweep;
 pub mod validate;
 pub mod verdict;

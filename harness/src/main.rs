@@ -11,7 +11,7 @@ use std::{
 use clap::Parser;
 use harness::{
     cli::{Cli, Command},
-    commands, failure, host, inspect, matrix, run, selftest, validate,
+    commands, failure, host, inspect, matrix, run, selftest, sweep, validate,
 };
 
 fn main() -> ExitCode {
@@ -37,6 +37,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Inspect(args) => inspect::inspect(display, &args),
         Command::Validate(args) => validate::validate(display, &args),
         Command::Merge(args) => validate::merge(display, &args),
+        Command::Sweep(args) => sweep::outer(display, &args),
         Command::Runs { json } => commands::list_runs(display, json),
         Command::Replay { run, json } => commands::replay(display, &run, json),
         Command::Selftest(args) => selftest::run(display, &args),
@@ -48,6 +49,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Cell => matrix::play::inner(),
         Command::Lane => validate::lane::inner(),
         Command::Check => selftest::inner(),
+        Command::SweepAndDrill => sweep::inner(),
         Command::PrintPid => commands::print_pid(),
     }
 }

@@ -15,7 +15,7 @@ use tokio::{runtime, task::LocalSet};
 use worker::clock;
 
 use crate::{
-    cli::{ClockChoice, Display, RunArgs},
+    cli::{ClockChoice, Colour, Display, RunArgs},
     commands,
     drill::{Extent, Setup, StopPipe},
     evidence::kernel,
@@ -26,6 +26,7 @@ use crate::{
     record::{Attempt, Observed, Record},
     report::{self, Screen, decision::Decisions, write_stdout},
     runs::{ObservedWriter, RunDir},
+    verdict::MAX_ATTEMPTS,
 };
 
 /// The hidden command of this program that runs a drill for its outer process.
@@ -53,6 +54,7 @@ enum Show {
     Text,
     Json,
     Verdict,
+    Nothing,
 }
 
 /// Loads the scenario, and has it drilled in an inner process.
@@ -102,7 +104,38 @@ pub fn inner() -> anyhow::Result<ExitCode> {
 }
 
 async fn run(job: Job, isolation: Isolation, control: OwnedFd) -> anyhow::Result<ExitCode> {
-    let stop = StopPipe::new(control)?;
+    let (record, _) = play(&job, &isolation, &StopPipe::new(control)?).await?;
+    Ok(ExitCode::from(record.verdict.exit_code()))
+}
+
+/// Drills a scenario on the stepped clock, in this process, shows nothing, and stores the run; gives what it came to and
+/// where it is stored. What the shell does must be known where the scenario's entrypoint is one.
+///
+/// # Errors
+/// The run can't be stored, or the machine can't run any drill.
+pub async fn stepped(
+    scenario: &Scenario,
+    shell: ShellBehaviour,
+    isolation: &Isolation,
+    stop: &StopPipe,
+) -> anyhow::Result<(Record, PathBuf)> {
+    let job = Job {
+        scenario: serde_json::to_value(scenario)?,
+        shell,
+        clock: ClockChoice::Stepped,
+        speed: 1.0,
+        attempts: MAX_ATTEMPTS,
+        fault: None,
+        out: None,
+        kernel_trace: false,
+        show: Show::Nothing,
+        display: Display { verbose: false, ascii: false, color: Colour::Never },
+    };
+    play(&job, isolation, stop).await
+}
+
+/// Drills, stores and shows.
+async fn play(job: &Job, isolation: &Isolation, stop: &StopPipe) -> anyhow::Result<(Record, PathBuf)> {
     let scenario = Scenario::from_value(job.scenario.clone())?;
     let directory = match &job.out {
         Some(path) => RunDir::at(path, &scenario)?,
@@ -126,19 +159,19 @@ async fn run(job: Job, isolation: Isolation, control: OwnedFd) -> anyhow::Result
         directory: &path,
         store: &store,
         log: &log,
-        isolation: &isolation,
+        isolation,
         kernel_trace: job.kernel_trace,
     };
 
     let manner = Manner { clock: job.clock, speed: job.speed, attempts: job.attempts };
     let mut recorder = Recorder { directory, show, decisions: Decisions::new(show.screen, &[]), writer: Ok(None) };
-    let mut record = judge::judge(&setup, job.shell, manner, &stop, &mut recorder).await?;
+    let mut record = judge::judge(&setup, job.shell, manner, stop, &mut recorder).await?;
     if let Some(fault) = fault {
         record.reasons.push(format!("The fault {fault} was seeded on purpose."));
     }
     recorder.directory.finish(&record)?;
-    show.result(&record, recorder.directory.path())?;
-    Ok(ExitCode::from(record.verdict.exit_code()))
+    show.result(&record, &path)?;
+    Ok((record, path))
 }
 
 /// Stores and shows a run as it goes on.
@@ -210,6 +243,7 @@ impl Shown {
         match self.show {
             Show::Json => write_stdout(&report::json::run(record, Some(stored_in))?)?,
             Show::Text => self.text(|screen| report::run::closing(screen, record, Some(stored_in)))?,
+            Show::Nothing => {}
             Show::Verdict => self.display.output().print(&report::run::verdict(self.screen, record))?,
         }
         Ok(())

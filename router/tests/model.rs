@@ -5,8 +5,11 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
 };
 
-use router::{Policy, Routed, Router};
-use scenarios::{Entrypoint, EventKind, Host, OnSigterm, Reason, Scenario, ShellBehaviour, Span, WorkerId, expect};
+use router::{Decision, Policy, Readiness, Routed, Router, Seat, admission::Tie, decide};
+use scenarios::{
+    Entrypoint, EventKind, Host, OnSigterm, Reason, Scenario, ShellBehaviour, Span, WorkerId, expect,
+    model::{Candidate, Routed as Expected, route},
+};
 
 fn addr(worker: WorkerId) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, worker.0).into()
@@ -109,4 +112,68 @@ fn the_router_decides_as_the_model_does() {
     let kinds: Vec<&str> = seen.keys().copied().collect();
     let all = ["admitted", "no_eligible_worker", "no_free_slot", "worker_draining", "worker_starting"];
     assert_eq!(kinds, all, "every way must have been seen: {seen:?}");
+}
+
+/// What becomes of a request in this state by the router's rule, and by what a worker answers that is not ready.
+fn by_the_router(policy: Policy, slots: u8, workers: &[(Candidate, u32)]) -> Expected {
+    let seats: Vec<Seat> = (1..)
+        .zip(workers)
+        .filter_map(|(number, &(candidate, in_flight))| {
+            let readiness = match candidate {
+                Candidate::Starting => Readiness::Starting,
+                Candidate::Ready => Readiness::Ready,
+                Candidate::Draining => Readiness::Draining,
+                // Who has ended has no seat.
+                Candidate::Gone => return None,
+            };
+            Some(Seat { worker: WorkerId(number), readiness, in_flight, slots })
+        })
+        .collect();
+    match decide(policy, &seats) {
+        Decision::Reject(reason) => Expected::Rejected(reason),
+        Decision::Send(worker) => {
+            let index = usize::from(worker.0) - 1;
+            match workers[index].0 {
+                Candidate::Starting => Expected::Refused(index, Reason::WorkerStarting),
+                Candidate::Draining => Expected::Refused(index, Reason::WorkerDraining),
+                Candidate::Ready | Candidate::Gone => Expected::Admitted(index),
+            }
+        }
+    }
+}
+
+/// Every state of up to three workers with up to three slots, whether or not a drill can get there.
+#[test]
+fn the_two_rules_are_equal_in_every_small_state() {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    // A router with a wrong rule is told apart.
+    let mut noticed = 0;
+    for slots in 1..=3u8 {
+        let one: Vec<(Candidate, u32)> = [Candidate::Starting, Candidate::Ready, Candidate::Draining, Candidate::Gone]
+            .into_iter()
+            .flat_map(|candidate| (0..=u32::from(slots)).map(move |in_flight| (candidate, in_flight)))
+            .collect();
+        let mut states: Vec<Vec<(Candidate, u32)>> = vec![Vec::new()];
+        for _ in 0..3 {
+            let longer = |state: &Vec<(Candidate, u32)>| {
+                one.iter().map(|&worker| [&state[..], &[worker]].concat()).collect::<Vec<_>>()
+            };
+            states = states.iter().flat_map(longer).collect();
+        }
+        // Fewer workers are those beside whom the others are gone; and there may be none.
+        states.push(Vec::new());
+        for state in &states {
+            for ready_only in [true, false] {
+                let expected = route(ready_only, slots, state.iter().copied());
+                let policy = Policy::new(ready_only);
+                assert_eq!(by_the_router(policy, slots, state), expected, "{ready_only} {slots} {state:?}");
+                let wrong = Policy { tie: Tie::Highest, ..policy };
+                noticed += u32::from(by_the_router(wrong, slots, state) != expected);
+                *seen.entry(format!("{ready_only} {expected:?}")).or_default() += 1;
+            }
+        }
+    }
+    assert!(noticed > 1_000, "{noticed}");
+    // Guarded: three admissions and two reasons. Unguarded: these, and two refusals by each of three.
+    assert_eq!(seen.len(), (3 + 2) + (3 + 2 + 3 * 2), "{seen:?}");
 }

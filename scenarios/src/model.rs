@@ -76,6 +76,61 @@ struct Invocation {
 /// What befalls every invocation after its admission: the second stage, the third and the commit.
 const MILESTONES: usize = 3;
 
+/// A worker as the rule of admission sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Candidate {
+    /// Booting.
+    Starting,
+    /// Takes requests.
+    Ready,
+    /// Takes nothing new.
+    Draining,
+    /// Ended, or given up as an orphan: no candidate at all.
+    Gone,
+}
+
+impl Life {
+    fn as_candidate(self) -> Candidate {
+        match self {
+            Life::Booting => Candidate::Starting,
+            Life::Ready => Candidate::Ready,
+            Life::Draining => Candidate::Draining,
+            Life::Orphan(_) | Life::Ended => Candidate::Gone,
+        }
+    }
+}
+
+/// What becomes of a request that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routed {
+    /// The worker with this index takes it.
+    Admitted(usize),
+    /// The worker with this index was chosen and refuses it.
+    Refused(usize, Reason),
+    /// It gets to no worker.
+    Rejected(Reason),
+}
+
+/// The rule of admission, in the model's own words: what becomes of a request that arrives while each worker, in the
+/// order of their numbers, is what `workers` says and holds so many invocations. Tests hold it against the router's.
+#[must_use]
+pub fn route(ready_only: bool, slots: u8, workers: impl Iterator<Item = (Candidate, u32)>) -> Routed {
+    let is_candidate = |candidate: Candidate| match candidate {
+        Candidate::Ready => true,
+        Candidate::Starting | Candidate::Draining => !ready_only,
+        Candidate::Gone => false,
+    };
+    let candidates = workers.enumerate().filter(|(_, (candidate, _))| is_candidate(*candidate));
+    // `min_by_key` gives the first of several equals: ties go to the lowest number.
+    match candidates.min_by_key(|&(_, (_, in_flight))| in_flight) {
+        None => Routed::Rejected(Reason::NoEligibleWorker),
+        Some((index, (Candidate::Starting, _))) => Routed::Refused(index, Reason::WorkerStarting),
+        Some((index, (Candidate::Draining, _))) => Routed::Refused(index, Reason::WorkerDraining),
+        Some((_, (_, in_flight))) if in_flight >= u32::from(slots) => Routed::Rejected(Reason::NoFreeSlot),
+        Some((index, _)) => Routed::Admitted(index),
+    }
+}
+
 struct Play<'a> {
     scenario: &'a Scenario,
     fate: Fate,
@@ -293,30 +348,14 @@ impl<'a> Play<'a> {
         self.next_request = RequestId(request.0 + 1);
         self.next_arrival = Some(self.now + self.scenario.request_interval_s).filter(|&tick| tick <= LAST_ARRIVAL);
 
-        let candidate = |life: Life| match life {
-            Life::Ready => true,
-            Life::Booting | Life::Draining => !self.scenario.ready_only_routing,
-            Life::Orphan(_) | Life::Ended => false,
-        };
-        let candidates = self.workers.iter().enumerate().filter(|(_, worker)| candidate(worker.life));
-        // `min_by_key` gives the first of several equals: ties go to the lowest number.
-        let Some((index, chosen)) = candidates.min_by_key(|(_, worker)| worker.in_flight) else {
-            self.emit(EventKind::RequestRejected { request, reason: Reason::NoEligibleWorker, worker: None });
-            return;
-        };
-        let worker = id(index);
-        match chosen.life {
-            Life::Booting => self.refuse(request, Reason::WorkerStarting, worker),
-            Life::Draining => self.refuse(request, Reason::WorkerDraining, worker),
-            _ if chosen.in_flight == u32::from(self.scenario.slots_per_worker) => {
-                self.emit(EventKind::RequestRejected { request, reason: Reason::NoFreeSlot, worker: None });
+        let candidates = self.workers.iter().map(|worker| (worker.life.as_candidate(), worker.in_flight));
+        match route(self.scenario.ready_only_routing, self.scenario.slots_per_worker, candidates) {
+            Routed::Admitted(index) => self.admit(request, index),
+            Routed::Refused(index, reason) => {
+                self.emit(EventKind::RequestRejected { request, reason, worker: Some(id(index)) });
             }
-            _ => self.admit(request, index),
+            Routed::Rejected(reason) => self.emit(EventKind::RequestRejected { request, reason, worker: None }),
         }
-    }
-
-    fn refuse(&mut self, request: RequestId, reason: Reason, worker: WorkerId) {
-        self.emit(EventKind::RequestRejected { request, reason, worker: Some(worker) });
     }
 
     fn admit(&mut self, request: RequestId, index: usize) {

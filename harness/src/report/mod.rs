@@ -19,6 +19,7 @@ mod summary;
 
 pub use output::{Output, write_stdout};
 pub use screen::Screen;
+pub(crate) use summary::list as request_list;
 
 #[cfg(test)]
 mod samples;

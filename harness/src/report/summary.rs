@@ -52,7 +52,7 @@ fn sums(separator: &str, outcome: &Outcome) -> String {
 }
 
 /// `request-13 to request-16, request-19`.
-fn list(requests: &[RequestId]) -> String {
+pub(crate) fn list(requests: &[RequestId]) -> String {
     let runs: Vec<String> = requests
         .chunk_by(|a, b| a.0 + 1 == b.0)
         .map(|run| match run {

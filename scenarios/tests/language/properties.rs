@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use scenarios::{Event, EventKind, Expectation, Outcome, RequestId, Scenario, Source, Trace, WorkerId, expect};
+use scenarios::{
+    Event, EventKind, Expectation, Host, Outcome, RequestId, Scenario, ShellBehaviour, Source, Stage, Tick, Trace,
+    WorkerId, expect,
+};
 
 use crate::any;
 
@@ -11,32 +14,87 @@ fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Follows every invocation through the events. What is found is the requests that are still running.
-fn follow(scenario: &Scenario, events: &[Event]) -> Result<Vec<RequestId>, TestCaseError> {
-    let mut running: BTreeMap<RequestId, (WorkerId, u8)> = BTreeMap::new();
+/// What becomes of the requests, as the events tell it.
+#[derive(Debug, Default, PartialEq)]
+struct Ends {
+    completed: Vec<RequestId>,
+    killed: Vec<RequestId>,
+    rejected: Vec<RequestId>,
+    running: Vec<RequestId>,
+}
+
+/// An invocation in flight: where, since when, and how many of its stages it has entered.
+struct InFlight {
+    worker: WorkerId,
+    slot: u8,
+    since: Tick,
+    stages: usize,
+}
+
+/// Follows every request through the events, one by one. Each has one end, in its time, and nothing is heard of it
+/// afterwards; no slot is held twice.
+fn follow(scenario: &Scenario, events: &[Event]) -> Result<Ends, TestCaseError> {
+    let mut running: BTreeMap<RequestId, InFlight> = BTreeMap::new();
+    let mut ends = Ends::default();
+    let mut arrivals = scenario.arrivals();
     let mut draining = false;
     for event in events {
         match event.kind {
             EventKind::RequestAdmitted { request, worker, slot } => {
-                prop_assert!((1..=scenario.slots_per_worker).contains(&slot));
-                prop_assert!(!running.values().any(|place| *place == (worker, slot)), "a slot is held twice");
-                prop_assert!(running.insert(request, (worker, slot)).is_none());
+                prop_assert_eq!(arrivals.next(), Some((request, event.t)), "an arrival out of turn");
+                prop_assert!((1..=scenario.slots_per_worker).contains(&slot), "there is no slot {}", slot);
+                let is_held = running.values().any(|held| (held.worker, held.slot) == (worker, slot));
+                prop_assert!(!is_held, "a slot is held twice");
+                running.insert(request, InFlight { worker, slot, since: event.t, stages: 0 });
             }
-            EventKind::StageEntered { request, worker, .. } => {
-                prop_assert_eq!(running.get(&request).map(|place| place.0), Some(worker));
+            EventKind::RequestRejected { request, .. } => {
+                prop_assert_eq!(arrivals.next(), Some((request, event.t)), "an arrival out of turn");
+                ends.rejected.push(request);
             }
-            EventKind::ResultCommitted { request, worker, .. } | EventKind::InvocationKilled { request, worker } => {
-                prop_assert_eq!(running.remove(&request).map(|place| place.0), Some(worker));
+            EventKind::StageEntered { request, worker, stage } => {
+                let Some(held) = running.get_mut(&request) else {
+                    return Err(TestCaseError::fail(format!("{request} is not in flight")));
+                };
+                prop_assert_eq!(held.worker, worker);
+                prop_assert_eq!(Stage::ALL.get(held.stages), Some(&stage), "a stage out of turn");
+                held.stages += 1;
+                // The k-th of three at the first tick that is not before its third of the duration.
+                let ticks = event.t.0 - held.since.0;
+                let third = (held.stages as u32 - 1) * scenario.invocation_s.0;
+                prop_assert!(ticks * 3 >= third && (ticks == 0 || (ticks - 1) * 3 < third), "a stage at a wrong time");
+            }
+            EventKind::ResultCommitted { request, worker, .. } => {
+                let held = running.remove(&request);
+                let due = held.as_ref().map(|held| (held.worker, held.stages, held.since + scenario.invocation_s));
+                prop_assert_eq!(due, Some((worker, Stage::ALL.len(), event.t)), "a commit out of turn");
+                ends.completed.push(request);
+            }
+            EventKind::InvocationKilled { request, worker } => {
+                let held = running.remove(&request);
+                prop_assert_eq!(held.as_ref().map(|held| held.worker), Some(worker), "a kill of nothing");
+                let due = held.map(|held| held.since + scenario.invocation_s);
+                prop_assert!(due > Some(event.t), "killed although it was done");
+                prop_assert!([scenario.signal_at(), scenario.deadline()].contains(&event.t), "killed out of turn");
+                ends.killed.push(request);
             }
             EventKind::ReadinessWithdrawn { .. } => draining = true,
             EventKind::WorkerExited { worker, status } if draining && status == scenarios::Status::SUCCESS => {
-                prop_assert!(running.values().all(|place| place.0 != worker), "a drained exit with work in hand");
+                prop_assert!(running.values().all(|held| held.worker != worker), "a drained exit with work in hand");
             }
-            EventKind::OrphanExited { worker } => prop_assert!(running.values().all(|place| place.0 != worker)),
+            EventKind::OrphanExited { worker } => prop_assert!(running.values().all(|held| held.worker != worker)),
             _ => {}
         }
     }
-    Ok(running.into_keys().collect())
+    prop_assert_eq!(arrivals.next(), None, "an arrival is missing");
+    prop_assert!(
+        running.values().all(|held| held.since + scenario.invocation_s > Tick::END),
+        "an invocation that was due has no end"
+    );
+    for ends in [&mut ends.completed, &mut ends.killed] {
+        ends.sort_unstable();
+    }
+    ends.running = running.into_keys().collect();
+    Ok(ends)
 }
 
 proptest! {
@@ -45,7 +103,11 @@ proptest! {
     #[test]
     fn nothing_gets_lost_or_happens_twice(scenario in any::scenario(), host in any::host()) {
         let Expectation { events, outcome } = expect(&scenario, &host);
-        prop_assert_eq!(&follow(&scenario, &events)?, &outcome.running);
+        let ends = follow(&scenario, &events)?;
+        prop_assert_eq!(&ends.completed, &outcome.completed);
+        prop_assert_eq!(&ends.killed, &outcome.killed);
+        prop_assert_eq!(&ends.running, &outcome.running);
+        prop_assert_eq!(ends.rejected.len(), usize::from(outcome.rejected));
         prop_assert_eq!(outcome.arrivals, outcome.admitted + outcome.rejected);
         prop_assert_eq!(usize::from(outcome.arrivals), scenario.arrivals().count());
         let ends = outcome.completed.len() + outcome.killed.len() + outcome.running.len();
@@ -65,18 +127,18 @@ proptest! {
     #[test]
     fn nothing_is_heard_of_a_worker_that_is_gone(scenario in any::scenario(), host in any::host()) {
         let events = expect(&scenario, &host).events;
-        let mut gone = None;
+        let mut gone = Vec::new();
         for event in &events {
             // The invocations that end with their worker are named after it.
             let follows = matches!(event.kind, EventKind::InvocationKilled { .. } | EventKind::SigtermSkipped { .. });
-            if !follows && event.kind.worker().is_some() {
-                prop_assert_ne!(event.kind.worker(), gone, "{:?}", event);
+            if let (false, Some(worker)) = (follows, event.kind.worker()) {
+                prop_assert!(!gone.contains(&worker), "{:?}", event);
             }
             if let EventKind::WorkerExited { worker, .. }
             | EventKind::WorkerFailed { worker, .. }
             | EventKind::OrphanExited { worker } = event.kind
             {
-                gone = Some(worker);
+                gone.push(worker);
             }
         }
     }
@@ -146,6 +208,84 @@ proptest! {
             prop_assert!(!error.problems.is_empty() && !error.to_string().is_empty());
         }
         let _ = scenario.with_settings([spoilt.as_str(), put.as_str()]);
+    }
+}
+
+/// The checks above can fail: a trace that is spoilt in one place is noticed.
+#[test]
+fn a_spoilt_trace_is_noticed() {
+    type Spoil = fn(&mut Vec<Event>);
+    fn first(events: &[Event], wanted: &str) -> usize {
+        events.iter().position(|event| event.kind.name() == wanted).unwrap()
+    }
+    let scenario = Scenario::new("opening", "Four are killed, four complete, twelve are rejected");
+    let events = expect(&scenario, &Host { shell: ShellBehaviour::Stays, custom: None }).events;
+    assert_eq!(follow(&scenario, &events).unwrap().killed.len(), 4);
+    let rows: [(&str, Spoil); 12] = [
+        ("a commit out of turn", |events| {
+            // A killed invocation commits after all.
+            let killed = events[first(events, "invocation_killed")];
+            let (Some(request), Some(worker)) = (killed.kind.request(), killed.kind.worker()) else { return };
+            events
+                .push(Event { t: killed.t, kind: EventKind::ResultCommitted { request, worker, sum: request.sum() } });
+        }),
+        ("a commit out of turn", |events| {
+            let commit = first(events, "result_committed");
+            events.insert(commit, events[commit]);
+        }),
+        ("a commit out of turn", |events| {
+            let commit = first(events, "result_committed");
+            events[commit].t.0 += 1;
+        }),
+        ("a kill of nothing", |events| {
+            let kill = first(events, "invocation_killed");
+            events.insert(kill, events[kill]);
+        }),
+        ("killed out of turn", |events| {
+            let kill = first(events, "invocation_killed");
+            events[kill].t.0 -= 1;
+        }),
+        ("an invocation that was due has no end", |events| {
+            let last = events.iter().rposition(|event| event.kind.name() == "invocation_killed").unwrap();
+            events.remove(last);
+        }),
+        ("an arrival out of turn", |events| {
+            let rejected = first(events, "request_rejected");
+            events.remove(rejected);
+        }),
+        ("an arrival is missing", |events| {
+            let last = events.iter().rposition(|event| event.kind.name() == "request_rejected").unwrap();
+            events.remove(last);
+        }),
+        ("a slot is held twice", |events| {
+            let second = first(events, "request_admitted") + 2;
+            if let Some(EventKind::RequestAdmitted { slot, .. }) = events.get_mut(second).map(|event| &mut event.kind) {
+                *slot = 1;
+            }
+        }),
+        ("there is no slot 5", |events| {
+            let admitted = first(events, "request_admitted");
+            if let EventKind::RequestAdmitted { slot, .. } = &mut events[admitted].kind {
+                *slot = 5;
+            }
+        }),
+        ("a stage out of turn", |events| {
+            let stage = first(events, "stage_entered");
+            events.insert(stage, events[stage]);
+        }),
+        ("a stage at a wrong time", |events| {
+            let second = events
+                .iter_mut()
+                .filter(|event| matches!(event.kind, EventKind::StageEntered { stage: Stage::Model, .. }));
+            second.take(1).for_each(|event| event.t.0 += 1);
+        }),
+    ];
+    for (why, spoil) in rows {
+        let mut spoilt = events.clone();
+        spoil(&mut spoilt);
+        assert_ne!(spoilt, events, "{why}");
+        let noticed = follow(&scenario, &spoilt).unwrap_err().to_string();
+        assert!(noticed.contains(why), "{noticed} instead of {why}");
     }
 }
 
