@@ -65,6 +65,9 @@ pub fn look(scenario: &Scenario) -> anyhow::Result<Host> {
     Ok(Host { shell, custom: None })
 }
 
+/// The directory of a measurement within that of its run.
+pub const MEASUREMENT: &str = "measurement";
+
 /// How fast a custom entrypoint is measured: model seconds in one real second.
 pub const MEASURING_SPEED: f64 = 4.0;
 
@@ -94,7 +97,7 @@ pub fn measuring_drill(scenario: &Scenario) -> Scenario {
 pub async fn measure(setup: &Setup<'_>, stop: &StopPipe) -> anyhow::Result<Result<CustomBehaviour, String>> {
     let scenario = measuring_drill(setup.scenario);
     // Its scripts, store and log stay beside those of the run, as evidence.
-    let directory = setup.directory.join("measurement");
+    let directory = setup.directory.join(MEASUREMENT);
     fs::create_dir_all(&directory).map_err(|error| Failure::of_io("make", &directory, &error))?;
     let setup = Setup {
         scenario: &scenario,

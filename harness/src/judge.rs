@@ -9,6 +9,7 @@ use crate::{
     evidence::{Kernel, KernelTrace, explain},
     host,
     isolation::Isolation,
+    matrix,
     record::{Attempt, Difference, Observed, Record, Verdict},
     verdict::{self, Next},
 };
@@ -114,11 +115,24 @@ async fn prepare(setup: &Setup<'_>, shell: ShellBehaviour, stop: &StopPipe) -> a
     // What the scenario says counts for the effect; what it can't say was measured.
     let effect = scenario.expected_effect.unwrap_or(measured.effect);
     let how = if scenario.expected_effect.is_some() { "is said to be" } else { "was measured with an idle worker:" };
-    let remarks = vec![format!(
+    let mut remarks = vec![format!(
         "The effect of SIGTERM on the entrypoint {command:?} {how} {}; its first process {}.",
         effect.name(),
         if measured.top_stays { "stays the worker's parent" } else { "becomes the worker" }
     )];
+    // Both are there to be doubted: what is said, and what one idle worker has shown.
+    let idle = host::measuring_drill(scenario);
+    let beside = setup.directory.join(host::MEASUREMENT);
+    let predicted = matrix::predict(command, idle.on_sigterm, scenario.pid_namespace, &beside).await;
+    let others = [
+        ("An idle worker showed", Some(measured.effect)),
+        ("The rules for command lines predict", predicted.and_then(|reaction| reaction.effect())),
+    ];
+    for (who, other) in others.into_iter().filter_map(|(who, other)| Some((who, other?))) {
+        if other != effect {
+            remarks.push(format!("{who} another effect: {}.", other.name()));
+        }
+    }
     Ok(Ready::Yes { host: Host { shell, custom: Some(CustomBehaviour { effect, ..measured }) }, remarks })
 }
 

@@ -14,11 +14,15 @@ use worker::clock;
 
 /// Exit status, standard output and standard error of a run. `mark` stands in the environment of everything that it
 /// starts.
-#[expect(clippy::disallowed_methods, reason = "the program under test")]
 fn run(mark: &str, arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_termdrill"));
     command.arg("entrypoints").args(arguments).stdin(Stdio::null());
     command.env("MARK_OF_A_TEST", own(mark)).env("COLUMNS", "80").env("LC_ALL", "C.UTF-8");
+    output(&mut command)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the program under test")]
+fn output(command: &mut Command) -> (i32, String, String) {
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
@@ -232,6 +236,22 @@ fn until(mut is_so: impl FnMut() -> bool, otherwise: &str) {
         assert!(clock::now_ns() < deadline_ns, "{otherwise}");
         clock::block_for(Duration::from_millis(5));
     }
+}
+
+/// A scenario may say what its entrypoint does; where that is not so, its run tells what was measured and predicted.
+#[test]
+fn a_wrong_declaration_is_contradicted_by_measurement_and_rules() {
+    let state = tempfile::tempdir().unwrap();
+    let run = |settings: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_termdrill"));
+        command.args(["run", "env-wrapper", "--json", "--speed", "30", "--attempts", "1"]).args(settings);
+        let json = output(command.env("XDG_STATE_HOME", state.path())).1;
+        serde_json::from_str::<Value>(&json).unwrap().to_string()
+    };
+    let wrong = run(&["--set", "expected_effect=ignored"]);
+    assert!(wrong.contains("An idle worker showed another effect: drained."), "{wrong}");
+    assert!(wrong.contains("The rules for command lines predict another effect: drained."), "{wrong}");
+    assert!(!run(&[]).contains("another effect"));
 }
 
 #[test]

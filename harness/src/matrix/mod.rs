@@ -6,6 +6,7 @@ pub mod play;
 pub mod programs;
 pub mod shells;
 
+mod ending;
 mod environment;
 mod grade;
 mod pool;
@@ -15,11 +16,15 @@ mod tree;
 use std::{
     io::{self, IsTerminal, Write},
     os::fd::OwnedFd,
+    path::Path,
     process::ExitCode,
 };
 
 use anyhow::Context;
-use scenarios::OnSigterm;
+use scenarios::{
+    OnSigterm,
+    prediction::{self, Reaction},
+};
 use serde::{Deserialize, Serialize};
 use tokio::{runtime, task::LocalSet};
 
@@ -95,11 +100,19 @@ pub fn inner() -> anyhow::Result<ExitCode> {
     })
 }
 
+/// What SIGTERM to the top of a custom entrypoint comes to by the rules, where they speak of all of it; its shells are
+/// looked at for that, with scripts in `directory`.
+pub async fn predict(command: &[String], posture: OnSigterm, pid1: bool, directory: &Path) -> Option<Reaction> {
+    let shells = Shells::of_command(command, directory).await;
+    let chain = prediction::chain(command, None, &|words| shells.get(words)).ok()?;
+    Some(prediction::predict(&chain, pid1, posture))
+}
+
 async fn run(job: &Job, isolation: &Isolation, control: OwnedFd) -> anyhow::Result<ExitCode> {
     let stop = StopPipe::new(control)?;
     let directory = tempfile::Builder::new().prefix("termdrill-").tempdir().context("no directory can be made")?;
     let (rows, missing): (Vec<Row>, Vec<Row>) = job.rows.iter().cloned().partition(|row| row.missing().is_none());
-    let shells = Shells::look_up(&rows, directory.path()).await?;
+    let shells = Shells::of_rows(&rows, directory.path()).await;
     let mut cells = Vec::new();
     for row in &rows {
         for &pid1 in &job.seats {

@@ -6,6 +6,7 @@
 use std::{
     ffi::OsString,
     fs::{self, File},
+    io,
     net::{Ipv4Addr, SocketAddr},
     process::ExitCode,
 };
@@ -13,7 +14,7 @@ use std::{
 use anyhow::Context;
 use router::{Exchange, Opened};
 use scenarios::{
-    OnSigterm, RequestId, Schedule, Signal, Status, WorkerId,
+    RequestId, Schedule, Signal, Status, WorkerId,
     entrypoint::WORKER_PLACEHOLDER,
     prediction::{Reaction, SCRIPT_PLACEHOLDER, Top, WorkerFate},
     wire,
@@ -26,6 +27,7 @@ use worker::{
 
 use super::{
     cell::{Cell, Observation, Seen},
+    ending::WorkerEnd,
     environment, tree,
 };
 use crate::{
@@ -45,6 +47,9 @@ pub const RESULT: &str = "seen.json";
 const START_NS: u64 = 20_000_000_000;
 /// How long it takes to accept the invocation at most.
 const ACCEPT_NS: u64 = 10_000_000_000;
+/// How long what stands before the worker may take to come to rest, and how often it is looked at.
+const REST_NS: u64 = 10_000_000_000;
+const LOOK_AGAIN_NS: u64 = 2_000_000;
 /// The real length of a tick: 100 times as fast as a drill at the speed of life.
 const TICK_NS: u64 = 1_000_000;
 /// How long the invocation runs on after SIGTERM. Long enough for whatever leaves early to have left: npm takes half a
@@ -117,8 +122,16 @@ async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Seen> {
         }
         Begun::TopGone { status, worker } => return Ok(gone(cell, status, worker.as_ref())),
     };
+<<<<<<< HEAD
     come_to_rest(&top, &worker, &mut timer).await?;
     let tree = tree::names(top.pid(), worker.pid());
+=======
+    let before = at_rest(&top, &worker, &mut timer).await?;
+    let Some(before) = before else {
+        return Ok(Seen::Inconclusive("what stands before the worker did not come to rest".to_owned()));
+    };
+    let tree = tree::names(&before);
+>>>>>>> d639ea0 (mine)
 
     // An invocation that is in flight when the signal comes, and long after.
     let admitted = schedule.tick_at(clock::now_ns());
@@ -146,6 +159,7 @@ async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Seen> {
     watch(cell, Watched { top, worker, socket, sent_ns, tree }, &mut timer).await
 }
 
+<<<<<<< HEAD
 /// Waits until the processes before the worker sleep: a script that starts the worker first and sets its trap then has
 /// to get to that before the signal comes. One that never rests is sent it all the same.
 async fn come_to_rest(top: &Live, worker: &Other, timer: &mut Timer) -> anyhow::Result<()> {
@@ -158,6 +172,20 @@ async fn come_to_rest(top: &Live, worker: &Other, timer: &mut Timer) -> anyhow::
         timer.until(clock::now_ns() + LOOK_NS).await?;
     }
     Ok(())
+=======
+/// Waits until every process before the worker waits for something: a script that has started the worker may not have
+/// got to its trap yet. Gives their pids, the top's first.
+async fn at_rest(top: &Live, worker: &Other, timer: &mut Timer) -> io::Result<Option<Vec<i32>>> {
+    let until_ns = clock::now_ns() + REST_NS;
+    while clock::now_ns() < until_ns {
+        let before = tree::before(top.pid(), worker.pid());
+        if before.iter().all(|&pid| process::is_at_rest(pid)) || top.has_ended() {
+            return Ok(Some(before));
+        }
+        timer.until(clock::now_ns() + LOOK_AGAIN_NS).await?;
+    }
+    Ok(None)
+>>>>>>> d639ea0 (mine)
 }
 
 /// How a command got going.
@@ -309,39 +337,6 @@ async fn watch(cell: &Cell, watched: Watched, timer: &mut Timer) -> anyhow::Resu
     Ok(Seen::Observed(Observation { reaction, tree, top_ended_ms, worker_ended_ms, committed }))
 }
 
-/// What is known of a worker that ended within the grace period.
-#[derive(Clone, Copy)]
-struct WorkerEnd {
-    /// How, where the kernel tells.
-    status: Option<Status>,
-    /// It said that it drains.
-    told: bool,
-    /// The top was gone before it.
-    left_first: bool,
-    /// Its result is in the store.
-    committed: bool,
-}
-
-impl WorkerEnd {
-    fn fate(self, posture: OnSigterm) -> Result<WorkerFate, String> {
-        match self.status {
-            Some(Status::SUCCESS) if self.told => Ok(self.drained()),
-            Some(Status::SIGTERM) => Ok(WorkerFate::Died),
-            // By the end of its namespace or of its terminal, or by one who lost patience.
-            Some(Status::Signal(_)) => Ok(WorkerFate::Cut),
-            Some(status) => Err(format!("the worker ended oddly: {status}")),
-            None if self.told && self.committed => Ok(self.drained()),
-            // With a handler or SIG_IGN it ends by itself in no other way.
-            None if posture != OnSigterm::Default => Ok(WorkerFate::Cut),
-            None => Err("only Linux 6.15 and later tell what the worker died of".to_owned()),
-        }
-    }
-
-    fn drained(self) -> WorkerFate {
-        if self.left_first { WorkerFate::DrainedAlone } else { WorkerFate::Drained }
-    }
-}
-
 fn is_stopping(notice: &Notice) -> bool {
     matches!(notice, Notice::Stopping { .. })
 }
@@ -400,38 +395,4 @@ fn environment(cell: &Cell, port: u16, socket: &NotifySocket, schedule: Schedule
         (wire::env::STORE, cell.directory.join(STORE).into()),
     ];
     environment::with(&cell.directory, &own)
-}
-
-#[cfg(test)]
-mod tests {
-    use OnSigterm::{Default, Drain, Ignore};
-
-    use super::*;
-
-    /// An older kernel does not tell what the worker died of; all but one question can be answered without.
-    #[test]
-    fn what_the_kernel_does_not_tell_is_told_by_worker_and_store() {
-        let end = |status, told, left_first, committed| WorkerEnd { status, told, left_first, committed };
-        let rows = [
-            (Drain, end(Some(Status::SUCCESS), true, false, true), WorkerFate::Drained),
-            (Drain, end(Some(Status::SUCCESS), true, true, true), WorkerFate::DrainedAlone),
-            (Drain, end(Some(Status::SIGKILL), true, true, false), WorkerFate::Cut),
-            (Ignore, end(Some(Status::SIGKILL), false, true, false), WorkerFate::Cut),
-            (Default, end(Some(Status::SIGTERM), false, true, false), WorkerFate::Died),
-            (Default, end(Some(Status::SIGKILL), false, true, false), WorkerFate::Cut),
-        ];
-        for (posture, end, expected) in rows {
-            assert_eq!(end.fate(posture), Ok(expected), "{posture:?}");
-            let untold = WorkerEnd { status: None, ..end }.fate(posture);
-            if posture == Default {
-                assert!(untold.is_err_and(|why| why.contains("Linux 6.15")));
-            } else {
-                assert_eq!(untold, Ok(expected), "{posture:?}");
-            }
-        }
-        assert!(
-            end(Some(Status::Code(1)), true, false, true).fate(Drain).is_err_and(|why| why.contains("exit code 1"))
-        );
-        assert!(end(Some(Status::SUCCESS), false, false, true).fate(Drain).is_err());
-    }
 }

@@ -7,12 +7,15 @@ use std::{
     path::Path,
 };
 
-use anyhow::Context;
 use scenarios::prediction::LookedUp;
 
-use super::{environment, forms::Row, programs};
+use super::{
+    environment,
+    forms::Row,
+    programs::{self, SHELLS},
+};
 use crate::{
-    entry,
+    entry::{self, SH},
     host::PRINT_PID,
     process::{self, Launch, Seat},
 };
@@ -22,21 +25,36 @@ use crate::{
 pub struct Shells(BTreeMap<String, LookedUp>);
 
 impl Shells {
-    /// Looks at `sh` and at every shell that a row starts with.
-    ///
-    /// # Errors
-    /// A script can't be written, or a shell can't be started.
-    pub async fn look_up(rows: &[Row], directory: &Path) -> anyhow::Result<Shells> {
-        let mut shells = Shells::default();
-        for words in [&["sh"][..], &["/bin/sh"]].into_iter().chain(rows.iter().filter_map(Row::shell)) {
-            let key = words.join(" ");
-            if let Entry::Vacant(vacant) = shells.0.entry(key) {
-                let looked_up = look_up(words, directory).await;
-                let looked_up = looked_up.with_context(|| format!("{} can't be looked at", words.join(" ")))?;
+    /// Looks at `sh` and at every shell that a row starts with. One that can't be looked at stays unknown.
+    pub async fn of_rows(rows: &[Row], directory: &Path) -> Shells {
+        let usual = [vec!["sh"], vec![SH]];
+        let of_rows = rows.iter().filter_map(Row::shell).map(<[&str]>::to_vec);
+        Shells::look_up(usual.into_iter().chain(of_rows), directory).await
+    }
+
+    /// Looks at `sh` and at every shell that a command names, and at nothing else: to look is to run it.
+    pub async fn of_command(command: &[String], directory: &Path) -> Shells {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let is_shell = |word: &str| {
+            let name = word.rsplit('/').next().unwrap_or(word);
+            name == "sh" || SHELLS.iter().any(|(_, shell)| *shell == [name])
+        };
+        let alone = words.iter().filter(|word| is_shell(word)).map(|word| vec![*word]);
+        let applets = words.windows(2).filter(|pair| pair[0] == "busybox" && matches!(pair[1], "sh" | "ash"));
+        let found = alone.chain(applets.map(<[&str]>::to_vec));
+        Shells::look_up([vec!["sh"]].into_iter().chain(found), directory).await
+    }
+
+    async fn look_up<'a>(shells: impl Iterator<Item = Vec<&'a str>>, directory: &Path) -> Shells {
+        let mut known = Shells::default();
+        for words in shells {
+            if let Entry::Vacant(vacant) = known.0.entry(words.join(" "))
+                && let Ok(looked_up) = look_up(&words, directory).await
+            {
                 vacant.insert(looked_up);
             }
         }
-        Ok(shells)
+        known
     }
 
     /// What is known of the shell that these words start.

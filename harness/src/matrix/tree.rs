@@ -4,13 +4,17 @@ use std::fs;
 
 use crate::process;
 
-/// The names from `top` down to `worker`, such as `tini>dash>app`.
-pub(super) fn names(top: i32, worker: i32) -> String {
+/// The pids from `top` down to the parent of `worker`; none where the worker is the top, or is not below it.
+pub(super) fn before(top: i32, worker: i32) -> Vec<i32> {
     let mut chain = Vec::new();
     below(top, worker, &mut chain);
-    let mut names: Vec<String> = chain.into_iter().map(name).collect();
-    names.push("app".to_owned());
-    names.join(">")
+    chain
+}
+
+/// The names of the processes before the worker, and then the worker's, such as `tini>dash>app`.
+pub(super) fn names(before: &[i32]) -> String {
+    let names = before.iter().map(|&pid| name(pid));
+    names.chain(["app".to_owned()]).collect::<Vec<_>>().join(">")
 }
 
 /// The pids from `pid` down to the parent of `worker`, if it is below or the same.
