@@ -55,9 +55,6 @@ const TICK_NS: u64 = 1_000_000;
 /// How long the invocation runs on after SIGTERM. Long enough for whatever leaves early to have left: npm takes half a
 /// second to see that it is PID 1.
 const IN_FLIGHT_NS: u64 = 1_200_000_000;
-/// How long the processes before a worker may take to come to rest, and how often it is looked.
-const REST_NS: u64 = 1_000_000_000;
-const LOOK_NS: u64 = 500_000;
 /// From SIGTERM to SIGKILL. Longer than the two seconds after which su loses its patience.
 const GRACE_NS: u64 = 3_200_000_000;
 /// How long after the SIGKILL of the top the worker may take to die of its absence (SIGHUP from a terminal that is
@@ -122,16 +119,11 @@ async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Seen> {
         }
         Begun::TopGone { status, worker } => return Ok(gone(cell, status, worker.as_ref())),
     };
-<<<<<<< HEAD
-    come_to_rest(&top, &worker, &mut timer).await?;
-    let tree = tree::names(top.pid(), worker.pid());
-=======
     let before = at_rest(&top, &worker, &mut timer).await?;
     let Some(before) = before else {
         return Ok(Seen::Inconclusive("what stands before the worker did not come to rest".to_owned()));
     };
     let tree = tree::names(&before);
->>>>>>> d639ea0 (mine)
 
     // An invocation that is in flight when the signal comes, and long after.
     let admitted = schedule.tick_at(clock::now_ns());
@@ -159,20 +151,6 @@ async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Seen> {
     watch(cell, Watched { top, worker, socket, sent_ns, tree }, &mut timer).await
 }
 
-<<<<<<< HEAD
-/// Waits until the processes before the worker sleep: a script that starts the worker first and sets its trap then has
-/// to get to that before the signal comes. One that never rests is sent it all the same.
-async fn come_to_rest(top: &Live, worker: &Other, timer: &mut Timer) -> anyhow::Result<()> {
-    let given_up_ns = clock::now_ns() + REST_NS;
-    let before = || {
-        let below = process::descendants(top.pid()).into_iter().map(|process| process.pid());
-        std::iter::once(top.pid()).chain(below).filter(|&pid| pid != worker.pid())
-    };
-    while clock::now_ns() < given_up_ns && !before().all(process::is_at_rest) {
-        timer.until(clock::now_ns() + LOOK_NS).await?;
-    }
-    Ok(())
-=======
 /// Waits until every process before the worker waits for something: a script that has started the worker may not have
 /// got to its trap yet. Gives their pids, the top's first.
 async fn at_rest(top: &Live, worker: &Other, timer: &mut Timer) -> io::Result<Option<Vec<i32>>> {
@@ -185,7 +163,6 @@ async fn at_rest(top: &Live, worker: &Other, timer: &mut Timer) -> io::Result<Op
         timer.until(clock::now_ns() + LOOK_AGAIN_NS).await?;
     }
     Ok(None)
->>>>>>> d639ea0 (mine)
 }
 
 /// How a command got going.
