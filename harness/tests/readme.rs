@@ -92,7 +92,11 @@ fn every_command_is_in_the_readme() {
     let help = run(Command::new(TERMDRILL).arg("--help"));
     let text = String::from_utf8(help.stdout).unwrap();
     let section = text.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    let commands: Vec<&str> = section.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let commands: Vec<&str> = section
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
     assert!(commands.contains(&"run"), "{text}");
     for command in commands.into_iter().filter(|&command| command != "help") {
         assert!(README.contains(&format!("\n| `{command}")), "README.md says nothing of {command}");

@@ -1,6 +1,6 @@
 //! `termdrill selftest`: drills that are wrong on purpose, to see that each mistake is noticed and named.
 //!
-//! A check that never fails proves nothing. So every fault of [`Fault`](scenarios::Fault) is seeded into a drill with
+//! A check that never fails proves nothing. So every fault of [`scenarios::Fault`] is seeded into a drill with
 //! real processes on which it must show, and the drill has to diverge with the one event that is wrong first; the same
 //! drill without the fault has to match.
 
