@@ -20,8 +20,10 @@ mod percent {
     pub(super) const SIGKILL: u64 = 50;
     /// It is judged whether SIGTERM did anything.
     pub(super) const JUDGE: u64 = 60;
-    /// The request that arrives now is sent to a worker.
-    pub(super) const ADMISSION: u64 = 65;
+    /// The request that arrives now is sent to a worker, in the tick of SIGTERM or SIGKILL.
+    pub(super) const ADMISSION_LAST: u64 = 65;
+    /// The same in any other tick, where only completions come before it: it is what takes longest.
+    pub(super) const ADMISSION: u64 = 45;
     /// A look is taken at the processes, some 50 µs for each: after all else that the harness does in a tick.
     pub(super) const LOOK: u64 = 75;
     /// The tick is over.
@@ -84,9 +86,9 @@ impl Plan {
         if scenario.boot_replacement {
             moments.push((schedule.within(signal_at, percent::SIGTERM), Moment::Replacement));
         }
-        moments.extend(
-            arrivals.iter().map(|&(request, t)| (schedule.within(t, percent::ADMISSION), Moment::Arrival(request))),
-        );
+        let admission = |tick| admission_percent(tick, signal_at, deadline);
+        moments
+            .extend(arrivals.iter().map(|&(request, t)| (schedule.within(t, admission(t)), Moment::Arrival(request))));
         moments.sort_unstable();
         let arrivals = arrivals.into_iter().map(|(_, t)| t).collect();
         Plan { schedule, moments, arrivals, signal_at, deadline, judge }
@@ -114,7 +116,7 @@ impl Plan {
     /// tick, so that the order within the tick is certain.
     #[must_use]
     pub fn allowed_us(&self, part: Part, tick: Tick) -> u64 {
-        let arrival = if self.arrivals.contains(&tick) { percent::ADMISSION } else { percent::END };
+        let arrival = self.admission_or_end(tick);
         let deadline = if tick == self.deadline { percent::SIGKILL } else { arrival };
         let (from, until) = match part {
             Part::Start if tick == Tick::START => (0, percent::END),
@@ -123,15 +125,23 @@ impl Plan {
             Part::Completion | Part::Boot | Part::Exit => (0, deadline),
             Part::Signal => (percent::SIGTERM, self.judge),
             Part::Kill => (percent::SIGKILL, arrival),
-            Part::Admission => (percent::ADMISSION, percent::END),
+            Part::Admission => (arrival, percent::END),
         };
         (self.schedule.tick_ns * (until - from) / 100) / 1000
+    }
+
+    /// Where in `tick` the harness admits, or the end of a tick in which it does not.
+    fn admission_or_end(&self, tick: Tick) -> u64 {
+        match self.arrivals.contains(&tick) {
+            true => admission_percent(tick, self.signal_at, self.deadline),
+            false => percent::END,
+        }
     }
 
     /// How late in microseconds the harness may learn of a completion of `tick`: before it admits again.
     #[must_use]
     pub fn allowed_to_learn_us(&self, tick: Tick) -> u64 {
-        let until = if self.arrivals.contains(&tick) { percent::ADMISSION } else { percent::END };
+        let until = self.admission_or_end(tick);
         (self.schedule.tick_ns * until / 100) / 1000
     }
 }
@@ -155,6 +165,10 @@ fn deadline(scenario: &Scenario, fault: Option<Fault>) -> Tick {
         Some(Fault::GraceFromStart) => Tick::START + scenario.grace_period_s,
         _ => right,
     }
+}
+
+fn admission_percent(tick: Tick, signal_at: Tick, deadline: Tick) -> u64 {
+    if tick == signal_at || tick == deadline { percent::ADMISSION_LAST } else { percent::ADMISSION }
 }
 
 #[cfg(test)]
@@ -212,11 +226,11 @@ mod tests {
     fn the_time_that_is_allowed_ends_where_the_harness_acts_next() {
         let plan = plan(&Scenario::new("opening", "opening"));
         // At 10x a tick is 10 ms. A request arrives at 31 s, none at 32 s; SIGTERM is due at 30 s, SIGKILL at 40 s.
-        assert_eq!(plan.allowed_us(Part::Completion, Tick(310)), 6_500);
+        assert_eq!(plan.allowed_us(Part::Completion, Tick(310)), 4_500);
         assert_eq!(plan.allowed_us(Part::Completion, Tick(320)), 10_000);
         assert_eq!(plan.allowed_us(Part::Completion, Tick(300)), 2_500);
         assert_eq!(plan.allowed_us(Part::Exit, Tick(400)), 5_000);
         assert_eq!(plan.allowed_us(Part::Kill, Tick(400)), 5_000);
-        assert_eq!(plan.allowed_us(Part::Admission, Tick(310)), 3_500);
+        assert_eq!(plan.allowed_us(Part::Admission, Tick(310)), 5_500);
     }
 }
