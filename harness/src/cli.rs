@@ -356,6 +356,9 @@ pub struct ValidateArgs {
     /// The whole catalogue too, beside generated scenarios.
     #[arg(long)]
     pub catalogue: bool,
+    /// Drill each scenario so many times, 1 to 100000.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub repeat: u32,
     /// What makes model time pass.
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<ClockChoice>,
@@ -381,7 +384,7 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Go on with the validation in this directory, as it was planned.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["scenarios", "random", "seed", "catalogue", "clock", "shard", "out"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["scenarios", "random", "seed", "catalogue", "repeat", "clock", "shard", "out"])]
     pub resume: Option<PathBuf>,
 }
 
@@ -392,6 +395,7 @@ impl Default for ValidateArgs {
             random: 0,
             seed: 1,
             catalogue: false,
+            repeat: 1,
             clock: None,
             speed: 30.0,
             attempts: MAX_ATTEMPTS as u8,

@@ -10,7 +10,7 @@ use crate::{
     host,
     isolation::Isolation,
     matrix,
-    record::{Attempt, Difference, Observed, Record, Verdict},
+    record::{Attempt, Difference, Observed, Reactions, Record, Verdict},
     verdict::{self, Next},
 };
 
@@ -52,6 +52,9 @@ pub trait Watch {
     /// # Errors
     /// As [`Watch::expected`].
     fn end(&mut self, attempt: &Attempt) -> anyhow::Result<()>;
+
+    /// How soon the processes reacted to signals in the attempt that has ended.
+    fn reacted(&mut self, _: Reactions) {}
 
     /// Another attempt will be made.
     ///
@@ -186,6 +189,7 @@ async fn attempt(
 ) -> anyhow::Result<(Attempt, bool)> {
     let trace = setup.kernel_trace.then(|| KernelTrace::start(setup.isolation));
     let done = drill::run(setup, stop, &mut |observed| watch.observed(observed)).await?;
+    watch.reacted(done.reactions);
     let mut evidence = done.evidence;
     if let (Some(evidence), Some(trace)) = (&mut evidence, trace) {
         evidence.kernel = Some(match trace {

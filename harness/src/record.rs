@@ -86,6 +86,15 @@ impl Lateness {
     }
 }
 
+/// How soon the processes of the worker that was told to stop reacted to signals, in real microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reactions {
+    /// From sending SIGTERM to the worker's withdrawal of its readiness, by its own stamp; none where it did not do that.
+    pub sigterm_handled_us: Option<u64>,
+    /// From sending SIGKILL to reaping the process that got it; none where none was sent.
+    pub sigkill_reaped_us: Option<u64>,
+}
+
 /// What a drill came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -232,7 +232,8 @@ impl Worker {
             Phase::Draining => (State::Stopping, "withdraws its readiness"),
             Phase::Starting | Phase::Ready => (State::Ready, "is ready"),
         };
-        match (notify.tell(state, self.pace.now_ns() / 1_000, sender), &self.pace) {
+        // By the protocol that is the real clock, whatever makes model time pass.
+        match (notify.tell(state, clock::now_ns() / 1_000, sender), &self.pace) {
             (Ok(()), Pace::Stepped(_, steps)) => steps.tell(),
             (Ok(()), Pace::Scaled(_)) => {}
             (Err(error), _) => warn!("the notify socket doesn't take that it {what}: {error}"),

@@ -47,6 +47,14 @@ impl Pace {
         self.schedule().tick_at(self.now_ns())
     }
 
+    /// A request of `tick` has come. On a stepped clock a worker that has nothing due is not told every tick, and learns
+    /// of this one here; whatever was due before it is done.
+    pub(crate) fn catch_up(&self, tick: Tick) {
+        if let Pace::Stepped(_, steps) = self {
+            steps.now.fetch_max(tick.0, Ordering::Relaxed);
+        }
+    }
+
     /// Something that waits for ticks, one after another.
     ///
     /// # Errors

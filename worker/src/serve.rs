@@ -133,6 +133,9 @@ fn admission_tick(headers: &HeaderMap) -> Result<Option<Tick>, String> {
 /// Accepts or refuses; nothing in here waits, so what is decided is true when it is answered.
 fn invoke(worker: &Arc<Worker>, asked: Asked) -> Response<Answer> {
     let Asked { request, addends, sum, admitted } = asked;
+    if let Some(tick) = admitted {
+        worker.pace.catch_up(tick);
+    }
     let waiter = match worker.pace.waiter() {
         Ok(waiter) => waiter,
         Err(error) => return worker.problem(StatusCode::INTERNAL_SERVER_ERROR, &format!("no timer: {error}")),

@@ -73,27 +73,49 @@ const COMMIT_PATIENCE: Duration = Duration::from_millis(1);
 /// How long anything else does, which may have to wait for another process to recover the log.
 const OPEN_PATIENCE: Duration = Duration::from_secs(2);
 
+/// A store that was just created, kept open: as long as it is, no worker has to recover the log when it opens it.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+}
+
+impl Store {
+    /// All results in the order of their commits, whatever became of the workers that committed them.
+    ///
+    /// # Errors
+    /// [`StoreError::Sqlite`] when a row is not one that a worker writes, or the file was meddled with.
+    pub fn rows(&self) -> Result<Vec<Row>, StoreError> {
+        rows(&self.connection)
+    }
+}
+
 /// Creates an empty store at `path`, where nothing may be yet.
 ///
 /// # Errors
 /// [`StoreError::Create`] when there is something or nothing can be written there, [`StoreError::Sqlite`] when the disk
 /// is full.
-pub fn create(path: &Path) -> Result<(), StoreError> {
+pub fn create(path: &Path) -> Result<Store, StoreError> {
     // SQLite would take an existing database as it is.
     std::fs::File::create_new(path).map_err(StoreError::Create)?;
     let connection = open(path)?;
+    // Nothing is in it yet that a power cut could take. The first transaction of a log is one that waits for the disk
+    // otherwise, and a worker's is never the first.
+    connection.pragma_update(None, "synchronous", "off")?;
     connection.pragma_update(None, "journal_mode", "wal")?;
-    // The first transaction of a log is the one that waits for the disk: better this one than a worker's.
     connection.execute_batch(SCHEMA)?;
-    Ok(())
+    connection.pragma_update(None, "synchronous", "normal")?;
+    Ok(Store { connection })
 }
 
-/// All results in the order of their commits, whatever became of the workers that committed them.
+/// All results in the store at `path`; see [`Store::rows`].
 ///
 /// # Errors
 /// [`StoreError::Sqlite`] when there is no store at `path`, or a row in it is not one that a worker writes.
 pub fn read(path: &Path) -> Result<Vec<Row>, StoreError> {
-    let connection = open(path)?;
+    rows(&open(path)?)
+}
+
+fn rows(connection: &Connection) -> Result<Vec<Row>, StoreError> {
     let mut select = connection.prepare(
         "SELECT request, worker, pid, addends, sum, committed_us FROM results ORDER BY committed_us, request",
     )?;
@@ -203,7 +225,7 @@ mod tests {
         let (_folder, path) = new_store();
         assert_eq!(read(&path).unwrap(), []);
         // The log is begun and nobody has taken it back into the database: no worker has to begin it, which is what
-        // waits for the disk.
+        // would wait for the disk.
         assert!(path.with_extension("sqlite-wal").metadata().unwrap().len() > 0);
         let writers = [Writer::open(&path).unwrap(), Writer::open(&path).unwrap()];
         for request in 1..=20 {

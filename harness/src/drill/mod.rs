@@ -23,7 +23,7 @@ use std::{
 
 use anyhow::Context;
 use router::{Exchange, Next, Opened};
-use scenarios::{Fault, RequestId, Scenario, Schedule, Status, Tick, WorkerId, wire};
+use scenarios::{Fault, RequestId, Scenario, Schedule, Signal, Status, Tick, WorkerId, wire};
 use tokio::{
     io::unix::AsyncFd,
     net::TcpSocket,
@@ -49,7 +49,7 @@ use crate::{
     isolation::Isolation,
     process::{self, Launch, Live, Other, Seat},
     readable,
-    record::Observed,
+    record::{Observed, Reactions},
 };
 
 /// What a drill needs.
@@ -130,6 +130,8 @@ pub struct Done {
     pub evidence: Option<Evidence>,
     /// CLOCK_MONOTONIC at the drill's start, in nanoseconds; on a stepped clock, when its processes were started.
     pub origin_ns: u64,
+    /// How soon the worker that was told to stop reacted.
+    pub reactions: Reactions,
 }
 
 /// Tells when a person, or whoever started us, wants it to end: the pipe from the outer process has something in it or
@@ -165,6 +167,10 @@ const LEAD_NS: (u64, u64) = (10_000_000, 4_000_000);
 /// # Errors
 /// Where the machine does not give what any drill needs: ports, sockets, files.
 pub async fn run(setup: &Setup<'_>, stop: &StopPipe, live: &mut dyn FnMut(&Observed)) -> anyhow::Result<Done> {
+    let results = store::create(setup.store).map_err(|error| {
+        Failure::unable(format!("the result store can't be made: {error}"))
+            .hint("is there some space left, and may you write there? --out DIR stores the run elsewhere")
+    })?;
     let run = Run::prepare(setup).await;
     let done = match run {
         Ok(run) => run.play(stop, live).await,
@@ -177,7 +183,7 @@ pub async fn run(setup: &Setup<'_>, stop: &StopPipe, live: &mut dyn FnMut(&Obser
         // Nothing is late here: what happens in another tick than it should does so by itself and not for want of time.
         done.remains.lateness = LatenessLog::default();
     }
-    let rows = store::read(setup.store).context("the result store can't be read after the drill")?;
+    let rows = results.rows().context("the result store can't be read after the drill")?;
     let (events, remarks) = settle::settle(done.remains.events, &rows, schedule);
     done.remains.events = events;
     done.remains.remarks.extend(remarks);
@@ -196,6 +202,8 @@ enum Wake {
     Top(WorkerId, Live),
     /// It could not be.
     NotStarted(WorkerId, String),
+    /// Nothing happened; it is time to ask whether something should have.
+    Nudge,
 }
 
 struct Run<'a> {
@@ -220,6 +228,9 @@ struct Run<'a> {
     pids: BTreeMap<WorkerId, i32>,
     /// The processes below a top when a signal was last sent to it.
     below: BTreeMap<WorkerId, Vec<Other>>,
+    /// When SIGTERM and SIGKILL were really sent.
+    sent_ns: BTreeMap<Signal, u64>,
+    reactions: Reactions,
     collector: Collector,
     wakes: UnboundedSender<(u64, Wake)>,
     woken: UnboundedReceiver<(u64, Wake)>,
@@ -233,15 +244,12 @@ impl<'a> Run<'a> {
         let scenario = setup.scenario;
         let argv = entry::command(&scenario.entrypoint, setup.worker, setup.directory)
             .context("the entrypoint can't be written down")?;
-        store::create(setup.store).map_err(|error| {
-            Failure::unable(format!("the result store can't be made: {error}"))
-                .hint("is there some space left, and may you write there? --out DIR stores the run elsewhere")
-        })?;
         let ports = (0..scenario.workers()).map(|_| reserve_port()).collect::<io::Result<Vec<_>>>();
         let ports = ports.context("no TCP port can be had for a worker")?;
         let addresses = ports.iter().map(TcpSocket::local_addr).collect::<io::Result<Vec<_>>>()?;
-        // A port that we hold tells this drill apart from every other one that runs now.
-        let name = addresses.first().map_or(0, SocketAddr::port).to_string();
+        // A port that we hold tells this drill apart from every other one that runs now, and the moment from one that had
+        // that port just before and is not gone altogether.
+        let name = format!("{}-{}", addresses.first().map_or(0, SocketAddr::port), clock::now_ns());
         let mut tasks = JoinSet::new();
         let lifeline = match setup.isolation {
             Isolation::Namespace => None,
@@ -285,6 +293,8 @@ impl<'a> Run<'a> {
             tops: BTreeMap::new(),
             pids: BTreeMap::new(),
             below: BTreeMap::new(),
+            sent_ns: BTreeMap::new(),
+            reactions: Reactions::default(),
             wakes,
             woken,
             tasks,
@@ -317,7 +327,8 @@ impl<'a> Run<'a> {
         let wall_ms = (clock::now_ns() - self.started_ns) / 1_000_000;
         let schedule = self.plan.schedule;
         let remains = self.drill.into_remains();
-        Ok((schedule, self.collector, Done { remains, wall_ms, tops: self.pids, evidence: None, origin_ns }))
+        let reactions = self.reactions;
+        Ok((schedule, self.collector, Done { remains, wall_ms, tops: self.pids, evidence: None, origin_ns, reactions }))
     }
 
     /// Plays the drill to its end on the real clock.
@@ -396,6 +407,7 @@ impl<'a> Run<'a> {
                 }
                 Ok(false)
             }
+            Wake::Nudge => Ok(false),
             Wake::NotStarted(worker, problem) => {
                 self.starting -= 1;
                 self.handle(at_ns, Input::NotStarted { worker, problem })
@@ -434,6 +446,11 @@ impl<'a> Run<'a> {
             }
             Ok(ended) => {
                 self.collector.reaped(ended.pid, ended.status);
+                if worker == self.drill.target()
+                    && let Some(sent_ns) = self.sent_ns.get(&Signal::KILL)
+                {
+                    self.reactions.sigkill_reaped_us = Some(clock::now_ns().saturating_sub(*sent_ns) / 1000);
+                }
                 let below = self.below.remove(&worker).unwrap_or_default();
                 let mut survivors: Vec<Other> = below.into_iter().filter(|process| !process.has_ended()).collect();
                 if self.setup.fault == Some(Fault::WaitsForLeaderOnly) {
@@ -468,8 +485,11 @@ impl<'a> Run<'a> {
 
     fn handle(&mut self, at_ns: u64, input: Input) -> io::Result<bool> {
         self.collector.keep_time(self.stepped_ns);
-        if let Input::Notified { worker, notice: Notice::Stopping { sigterm_from: Some(from_pid) }, .. } = input {
+        if let Input::Notified { worker, notice: Notice::Stopping { sigterm_from: Some(from_pid), at_us }, .. } = input
+        {
             self.collector.received(worker, from_pid, at_ns);
+            let took_us = at_us.zip(self.sent_ns.get(&Signal::TERM)).map(|(at, sent)| at.saturating_sub(sent / 1000));
+            self.reactions.sigterm_handled_us = self.reactions.sigterm_handled_us.or(took_us);
         }
         // On a stepped clock everything happens at the moment at hand.
         let acts = match self.stepped_ns {
@@ -499,6 +519,7 @@ impl<'a> Run<'a> {
                 self.below.insert(worker, process::descendants(top.pid()));
                 let at_ns = clock::now_ns();
                 top.signal(signal)?;
+                self.sent_ns.entry(signal).or_insert(at_ns);
                 self.handle(at_ns, Input::Sent { worker, signal })?;
                 Ok(())
             }

@@ -3,6 +3,7 @@
 use std::{
     io::{self, IoSliceMut},
     os::{fd::AsRawFd, linux::net::SocketAddrExt, unix::net::SocketAddr},
+    str::FromStr,
 };
 
 use nix::sys::socket::{
@@ -21,6 +22,8 @@ pub enum Notice {
         /// Where a SIGTERM is the reason: `si_pid`, the sender's number in the worker's PID namespace
         /// ([`wire::SIGTERM_FROM`]).
         sigterm_from: Option<i32>,
+        /// When it was so, in microseconds of CLOCK_MONOTONIC (`MONOTONIC_USEC`).
+        at_us: Option<u64>,
     },
 }
 
@@ -101,19 +104,20 @@ fn receive(socket: &UnixDatagram) -> io::Result<(Vec<Notice>, Option<i32>)> {
 /// The assignments of a message that concern readiness; others mean nothing here.
 fn notices(message: &[u8]) -> Vec<Notice> {
     let lines = || message.split(|&byte| byte == b'\n');
-    let sigterm_from = lines().find_map(sigterm_from);
+    let sigterm_from = lines().find_map(|line| value(line, wire::SIGTERM_FROM));
+    let at_us = lines().find_map(|line| value(line, "MONOTONIC_USEC"));
     lines()
         .filter_map(|assignment| match assignment {
             b"READY=1" => Some(Notice::Ready),
-            b"STOPPING=1" => Some(Notice::Stopping { sigterm_from }),
+            b"STOPPING=1" => Some(Notice::Stopping { sigterm_from, at_us }),
             _ => None,
         })
         .collect()
 }
 
-fn sigterm_from(assignment: &[u8]) -> Option<i32> {
+fn value<T: FromStr>(assignment: &[u8], wanted: &str) -> Option<T> {
     let (name, value) = std::str::from_utf8(assignment).ok()?.split_once('=')?;
-    (name == wire::SIGTERM_FROM).then_some(())?;
+    (name == wanted).then_some(())?;
     value.parse().ok()
 }
 
@@ -124,14 +128,14 @@ mod tests {
     #[test]
     fn a_message_is_read_line_by_line() {
         assert_eq!(notices(b"STATUS=booted\nREADY=1\n"), [Notice::Ready]);
-        assert_eq!(notices(b"STOPPING=1"), [Notice::Stopping { sigterm_from: None }]);
-        let stopping = [Notice::Stopping { sigterm_from: Some(0) }];
+        let of_itself = [Notice::Stopping { sigterm_from: None, at_us: None }];
+        assert_eq!(notices(b"STOPPING=1"), of_itself);
+        let stopping = [Notice::Stopping { sigterm_from: Some(0), at_us: None }];
         assert_eq!(notices(b"X_TERMDRILL_SIGTERM_FROM=0\nSTOPPING=1\n"), stopping);
         assert_eq!(notices(b"STOPPING=1\nX_TERMDRILL_SIGTERM_FROM=0"), stopping);
-        assert_eq!(
-            notices(b"X_TERMDRILL_SIGTERM_FROM=x\n\xff=1\nSTOPPING=1"),
-            [Notice::Stopping { sigterm_from: None }]
-        );
+        assert_eq!(notices(b"X_TERMDRILL_SIGTERM_FROM=x\n\xff=1\nSTOPPING=1"), of_itself);
+        let stamped = [Notice::Stopping { sigterm_from: None, at_us: Some(17) }];
+        assert_eq!(notices(b"STOPPING=1\nMONOTONIC_USEC=17\n"), stamped);
         assert!(notices(b"X_TERMDRILL_SIGTERM_FROM=0\n").is_empty());
         assert!(notices(b"READY=0\nXREADY=1\nWATCHDOG=1").is_empty());
     }

@@ -1,8 +1,9 @@
 //! The stepped clock: model time goes on when every process of the drill is done with the tick.
 //!
-//! Only ticks at which something is due are played. In each, every worker is told the tick and does what is due by then;
-//! the drill goes on when each has answered and all that it told has come in. Whoever ends instead has answered too: a
-//! dead or deaf process never holds the clock up.
+//! Only ticks at which something is due are played. In each, the workers that have something due are told the tick and do
+//! it; the drill goes on when each has answered and all that it told has come in. Whoever ends instead has answered too: a
+//! dead or deaf process never holds the clock up. A worker that has nothing due learns the tick from the request that it
+//! gets in it.
 
 use std::{io, os::linux::net::SocketAddrExt, os::unix::net};
 
@@ -20,8 +21,19 @@ use crate::{process, record::Observed};
 /// How long a worker may take to answer, and a signal to show its effect, in nanoseconds. Nothing depends on its length
 /// but how soon a process that does neither is given up.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// How often it is looked whether the processes before a worker have come to rest, in nanoseconds: nobody tells.
+/// How often it is looked at what nobody tells, in nanoseconds: whether the processes before a worker are at rest.
 const LOOK_NS: u64 = 200_000;
+/// How often it is looked whether patience is at its end, in nanoseconds.
+const NUDGE_NS: u64 = 250_000_000;
+
+/// How it is found out that something has come to be so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Learnt {
+    /// Something comes in then.
+    Told,
+    /// Nobody tells, so it is looked at again and again.
+    Seen,
+}
 
 /// What comes from a worker's end of the clock.
 #[derive(Debug)]
@@ -127,6 +139,14 @@ async fn listen(worker: WorkerId, stream: UnixStream, wakes: &UnboundedSender<(u
     }
 }
 
+/// Has the loop look at its patience now and then: where nothing happens, nothing else would.
+async fn nudge(wakes: UnboundedSender<(u64, Wake)>) {
+    let Ok(mut timer) = Timer::new() else { return };
+    while timer.until(clock::now_ns() + NUDGE_NS).await.is_ok() {
+        let _ = wakes.send((clock::now_ns(), Wake::Nudge));
+    }
+}
+
 impl Answer {
     fn read(line: &str) -> Option<Answer> {
         let ["done", tick, told, next] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
@@ -146,6 +166,7 @@ impl Run<'_> {
         live: &mut dyn FnMut(&Observed),
     ) -> anyhow::Result<()> {
         self.stepped_ns = Some(self.plan.schedule.start_of(Tick::START));
+        self.tasks.spawn_local(nudge(self.wakes.clone()));
         self.start_initial_workers()?;
         for worker in (1..=u16::from(self.setup.scenario.initial_workers)).map(WorkerId) {
             self.joined(stop, worker).await?;
@@ -163,7 +184,16 @@ impl Run<'_> {
             {
                 self.play_moment(stop, tick, at_ns, moment).await?;
             }
-            let workers: Vec<WorkerId> = self.steppers.keys().copied().collect();
+            // Twice in a drill everybody is told, so that an end that nobody planned for does not go unnoticed.
+            let all = moments.peek().is_some_and(|&(at_ns, moment)| {
+                matches!(moment, Moment::Sigterm | Moment::End) && self.tick_of(at_ns, moment) == tick
+            });
+            let workers: Vec<WorkerId> = self
+                .steppers
+                .iter()
+                .filter(|(worker, known)| all || self.is_due(**worker, known, tick))
+                .map(|(&worker, _)| worker)
+                .collect();
             self.step(stop, tick, &workers).await?;
             while let Some((at_ns, moment)) =
                 moments.next_if(|&(at_ns, moment)| !self.finished && self.tick_of(at_ns, moment) == tick)
@@ -174,6 +204,11 @@ impl Run<'_> {
         }
         self.show(live);
         Ok(())
+    }
+
+    /// Whether `worker` has something to do by `tick`, or has gone and its end is not taken in yet.
+    fn is_due(&self, worker: WorkerId, known: &Stepper, tick: Tick) -> bool {
+        known.next.is_some_and(|next| next <= tick) || (known.gone && !self.drill.has_ended(worker))
     }
 
     async fn play_moment(&mut self, stop: &StopPipe, tick: Tick, at_ns: u64, moment: Moment) -> anyhow::Result<()> {
@@ -209,8 +244,8 @@ impl Run<'_> {
 
     /// Waits until a worker that was just started follows the clock, and knows what it has to do next.
     async fn joined(&mut self, stop: &StopPipe, worker: WorkerId) -> anyhow::Result<()> {
-        let what = || format!("{worker} does not connect to the stepped clock");
-        self.until(stop, what, |run| run.has_joined(worker) || run.drill.has_ended(worker)).await?;
+        let what = || format!("the entrypoint of {worker} starts no worker that follows the stepped clock");
+        self.until(stop, Learnt::Told, what, |run| run.has_joined(worker) || run.drill.has_ended(worker)).await?;
         // A script that sets its trap after it has started the worker must get to that before a signal comes: on the
         // real clock there is time for it, here there may be none.
         let own = self.steppers.get(&worker).and_then(|stepper| stepper.pid);
@@ -219,7 +254,7 @@ impl Run<'_> {
             let before: Vec<i32> = std::iter::once(top).chain(below).filter(|&pid| Some(pid) != own).collect();
             let what = || format!("the processes before {worker} do not come to rest");
             let at_rest = |run: &Self| before.iter().copied().all(process::is_at_rest) || run.drill.has_ended(worker);
-            self.until(stop, what, at_rest).await?;
+            self.until(stop, Learnt::Seen, what, at_rest).await?;
         }
         let tick = self.now();
         self.step(stop, tick, &[worker]).await
@@ -244,7 +279,7 @@ impl Run<'_> {
         }
         for &worker in workers {
             let what = || format!("{worker} is not done with its tick {tick} s");
-            self.until(stop, what, |run| run.is_done(worker)).await?;
+            self.until(stop, Learnt::Told, what, |run| run.is_done(worker)).await?;
             if self.steppers.get(&worker).is_some_and(|stepper| stepper.gone) {
                 self.departed(stop, worker).await?;
             }
@@ -263,9 +298,9 @@ impl Run<'_> {
     /// open any more.
     async fn departed(&mut self, stop: &StopPipe, worker: WorkerId) -> anyhow::Result<()> {
         let what = || format!("what is left of {worker} neither ends nor comes to rest");
-        self.until(stop, what, |run| run.drill.has_ended(worker) || run.outlives(worker)).await?;
+        self.until(stop, Learnt::Seen, what, |run| run.drill.has_ended(worker) || run.outlives(worker)).await?;
         let what = || format!("the answers of {worker} do not end with it");
-        self.until(stop, what, |run| !run.drill.has_open_answers(worker)).await
+        self.until(stop, Learnt::Told, what, |run| !run.drill.has_open_answers(worker)).await
     }
 
     /// Waits until a signal that was sent to the target's top has had its effect.
@@ -281,15 +316,16 @@ impl Run<'_> {
         }
         if signal == Signal::KILL {
             let what = || format!("the top of {target} does not end of SIGKILL");
-            self.until(stop, what, |run| run.drill.has_lost_its_top(target)).await?;
+            self.until(stop, Learnt::Told, what, |run| run.drill.has_lost_its_top(target)).await?;
             let what = || format!("{target} does not end with its top");
             let gone = |run: &Self| run.steppers.get(&target).is_none_or(|stepper| stepper.gone);
-            self.until(stop, what, |run| gone(run) || !run.drill.has_ended(target)).await?;
+            self.until(stop, Learnt::Told, what, |run| gone(run) || !run.drill.has_ended(target)).await?;
         } else {
             // Who passes it on has done so when at rest again. A signal is handled before what is read after it, so a
             // worker that answers once more has handled it.
             let what = || format!("the processes before {target} do not come to rest after SIGTERM");
-            self.until(stop, what, |run| run.drill.has_lost_its_top(target) || run.is_at_rest(target)).await?;
+            self.until(stop, Learnt::Seen, what, |run| run.drill.has_lost_its_top(target) || run.is_at_rest(target))
+                .await?;
             self.step(stop, tick, &[target]).await?;
         }
         if self.steppers.get(&target).is_some_and(|stepper| stepper.gone) {
@@ -322,11 +358,23 @@ impl Run<'_> {
     /// Waits until a request that arrived is answered, and its worker knows what that means for it.
     async fn answered(&mut self, stop: &StopPipe, tick: Tick, request: RequestId) -> anyhow::Result<()> {
         let what = || format!("{request} is not answered");
-        self.until(stop, what, |run| !run.drill.awaits_answer(request)).await?;
+        self.until(stop, Learnt::Told, what, |run| !run.drill.awaits_answer(request)).await?;
         match self.drill.worker_of(request) {
             Some(worker) => self.step(stop, tick, &[worker]).await,
             None => Ok(()),
         }
+    }
+
+    /// What to say of something that did not happen: processes that were stopped can't do anything, for example.
+    fn given_up(&self, what: &str) -> String {
+        let stopped = |process: &process::Other| {
+            let state = process::state(process.pid()).filter(|state| !state.starts_with(['S', 'R', 'Z']))?;
+            Some(format!("pid {} is {state}", process.pid()))
+        };
+        let below = process::descendants(std::process::id().cast_signed());
+        let stopped: Vec<String> = below.iter().filter_map(stopped).collect();
+        let why = if stopped.is_empty() { String::new() } else { format!(": {}", stopped.join(", ")) };
+        format!("{what} within {} s of real time{why}", PATIENCE_NS / 1_000_000_000)
     }
 
     /// Takes in what happens until `done`, or until the drill is over. Where nothing happens for too long, that is a
@@ -334,25 +382,33 @@ impl Run<'_> {
     async fn until(
         &mut self,
         stop: &StopPipe,
+        learnt: Learnt,
         what: impl Fn() -> String,
         done: impl Fn(&Self) -> bool,
     ) -> anyhow::Result<()> {
         if self.finished || done(self) {
             return Ok(());
         }
-        let mut timer = Timer::new()?;
         let given_up_ns = clock::now_ns() + PATIENCE_NS;
+        let mut timer = match learnt {
+            Learnt::Told => None,
+            Learnt::Seen => Some(Timer::new()?),
+        };
         while !self.finished && !done(self) {
+            let look_again = async {
+                match &mut timer {
+                    Some(timer) => timer.until(clock::now_ns() + LOOK_NS).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 Some((at_ns, wake)) = self.woken.recv() => self.finished |= self.wake(at_ns, wake)?,
                 () = stop.stopped() => self.finished |= self.handle(clock::now_ns(), Input::Stop)?,
-                waited = timer.until(clock::now_ns() + LOOK_NS) => {
-                    waited?;
-                    if clock::now_ns() > given_up_ns {
-                        self.finished |= self.handle(clock::now_ns(), Input::GivenUp { what: what() })?;
-                    }
-                }
+                waited = look_again => waited?,
+            }
+            if clock::now_ns() > given_up_ns && !self.finished && !done(self) {
+                self.finished |= self.handle(clock::now_ns(), Input::GivenUp { what: self.given_up(&what()) })?;
             }
         }
         Ok(())

@@ -11,4 +11,4 @@ mod tree;
 pub use cleanup::{kill_all, reap_orphans};
 pub use live::{Ended, Live, Other};
 pub use spawn::{Launch, Seat, SpawnError, output, spawn, spawn_self};
-pub use tree::{children, descendants, is_at_rest, is_there};
+pub use tree::{children, descendants, is_at_rest, is_there, state};

@@ -47,6 +47,13 @@ pub fn is_there(pid: i32) -> bool {
     fs::exists(format!("/proc/{pid}")).unwrap_or(false)
 }
 
+/// In which state a process is, as `/proc/PID/status` says it: `T (stopped)`. None if it is gone.
+#[must_use]
+pub fn state(pid: i32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    Some(text.lines().find_map(|line| line.strip_prefix("State:"))?.trim().to_owned())
+}
+
 struct Status {
     sleeps: bool,
     is_zombie: bool,

@@ -1,11 +1,12 @@
 //! What is to be validated, and what came of it: one scenario on one clock.
 
+use nix::sys::resource::{Usage, UsageWho, getrusage};
 use scenarios::{Scenario, ShellBehaviour};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     cli::ClockChoice,
-    record::{Difference, Record, Verdict},
+    record::{Difference, Lateness, Reactions, Record, Verdict},
 };
 
 /// A scenario to be drilled on a clock.
@@ -60,6 +61,59 @@ pub struct Judged {
     pub wall_ms: u64,
     /// How many events the model expected.
     pub events: usize,
+    /// How late things were in the first attempt, by part of the tick; nothing is late on a stepped clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lateness: Vec<Lateness>,
+    /// How soon the worker that was told to stop reacted, in the last attempt.
+    #[serde(default)]
+    pub reactions: Reactions,
+    /// What all attempts cost together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
+}
+
+/// CPU time in microseconds, by whose and in which mode (`getrusage(2)`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// The process that runs the drill, in user mode.
+    pub harness_user_us: u64,
+    /// The same in the kernel.
+    pub harness_system_us: u64,
+    /// All workers and what stands before them, in user mode.
+    pub workers_user_us: u64,
+    /// The same in the kernel.
+    pub workers_system_us: u64,
+}
+
+impl Cpu {
+    /// What this process and its reaped children have used so far.
+    #[must_use]
+    pub fn so_far() -> Cpu {
+        // Neither argument can be refused.
+        let [own, children] =
+            [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN].map(|who| getrusage(who).map(times).unwrap_or_default());
+        Cpu {
+            harness_user_us: own[0],
+            harness_system_us: own[1],
+            workers_user_us: children[0],
+            workers_system_us: children[1],
+        }
+    }
+
+    /// What was used since `before`.
+    #[must_use]
+    pub fn since(self, before: Cpu) -> Cpu {
+        Cpu {
+            harness_user_us: self.harness_user_us.saturating_sub(before.harness_user_us),
+            harness_system_us: self.harness_system_us.saturating_sub(before.harness_system_us),
+            workers_user_us: self.workers_user_us.saturating_sub(before.workers_user_us),
+            workers_system_us: self.workers_system_us.saturating_sub(before.workers_system_us),
+        }
+    }
+}
+
+fn times(usage: Usage) -> [u64; 2] {
+    [usage.user_time(), usage.system_time()].map(|time| (time.tv_sec() * 1_000_000 + time.tv_usec()).unsigned_abs())
 }
 
 impl Judged {
@@ -80,6 +134,9 @@ impl Judged {
             in_time_at_first: first.is_some_and(|attempt| attempt.in_time() && attempt.problems.is_empty()),
             wall_ms: record.attempts.iter().map(|attempt| attempt.wall_ms).sum(),
             events: record.expected.events.len(),
+            lateness: first.map(|attempt| attempt.lateness.clone()).unwrap_or_default(),
+            reactions: Reactions::default(),
+            cpu: None,
         }
     }
 
@@ -99,6 +156,9 @@ impl Judged {
             in_time_at_first: false,
             wall_ms: 0,
             events: 0,
+            lateness: Vec::new(),
+            reactions: Reactions::default(),
+            cpu: None,
         }
     }
 }

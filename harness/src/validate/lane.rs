@@ -18,7 +18,7 @@ use tokio::{
 };
 use worker::clock;
 
-use super::item::{Judged, Task};
+use super::item::{Cpu, Judged, Task};
 use crate::{
     cli::ClockChoice,
     drill::{Extent, Setup, StopPipe},
@@ -26,7 +26,7 @@ use crate::{
     host,
     isolation::{self, Isolation},
     judge::{self, Manner, Watch},
-    record::{Attempt, Observed},
+    record::{Attempt, Observed, Reactions},
 };
 
 /// The hidden command of this program that runs a lane for its outer process.
@@ -81,7 +81,8 @@ async fn work(lane: &Lane, isolation: &Isolation, control: OwnedFd) -> anyhow::R
 
 async fn drill(lane: &Lane, isolation: &Isolation, task: &Task, stop: &StopPipe) -> anyhow::Result<Judged> {
     let worker = host::worker_command()?;
-    let mut attempts = Attempts { lane };
+    let mut attempts = Attempts { lane, reactions: Reactions::default() };
+    let before = Cpu::so_far();
     attempts.clean_up()?;
     let setup = Setup {
         scenario: &task.item.scenario,
@@ -98,7 +99,8 @@ async fn drill(lane: &Lane, isolation: &Isolation, task: &Task, stop: &StopPipe)
     let clock: ClockChoice = task.item.clock;
     let manner = Manner { clock, speed: task.speed, attempts: task.attempts };
     let record = judge::judge(&setup, task.shell, manner, stop, &mut attempts).await?;
-    Ok(Judged::of(&task.item, &record))
+    let cpu = Cpu::so_far().since(before);
+    Ok(Judged { reactions: attempts.reactions, cpu: Some(cpu), ..Judged::of(&task.item, &record) })
 }
 
 const STORE: &str = "store.sqlite";
@@ -106,6 +108,7 @@ const STORE: &str = "store.sqlite";
 /// Makes room for the store of each attempt: what is kept of an item is its result.
 struct Attempts<'a> {
     lane: &'a Lane,
+    reactions: Reactions,
 }
 
 impl Attempts<'_> {
@@ -137,6 +140,10 @@ impl Watch for Attempts<'_> {
 
     fn end(&mut self, _: &Attempt) -> anyhow::Result<()> {
         Ok(())
+    }
+
+    fn reacted(&mut self, reactions: Reactions) {
+        self.reactions = reactions;
     }
 
     fn repeat(&mut self, _: &str) -> anyhow::Result<()> {

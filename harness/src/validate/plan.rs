@@ -42,7 +42,8 @@ impl Plan {
             scenarios.extend(catalogue::all().iter().cloned());
         }
         scenarios.extend((1..=args.random).map(|number| random::scenario(args.seed, number)));
-        let clocked = on_clocks(scenarios, args.clock);
+        let repeated = scenarios.iter().flat_map(|scenario| (0..args.repeat).map(|_| scenario.clone())).collect();
+        let clocked = on_clocks(repeated, args.clock);
         let [part, parts] = args.shard.0;
         let planned = clocked.len();
         let items = clocked.into_iter().enumerate().filter(|(number, _)| number % parts == part - 1);
@@ -84,6 +85,13 @@ mod tests {
         }
         parts.sort_by_key(|item| item.number);
         assert_eq!(parts, whole.items);
+    }
+
+    #[test]
+    fn a_repetition_is_a_drill_of_its_own() {
+        let args = ValidateArgs { repeat: 3, ..args(2, Some(ClockChoice::Stepped), [1, 1]) };
+        let names: Vec<String> = Plan::make(&args).unwrap().items.into_iter().map(|item| item.scenario.name).collect();
+        assert_eq!(names, ["random-1-1", "random-1-1", "random-1-1", "random-1-2", "random-1-2", "random-1-2"]);
     }
 
     #[test]

@@ -246,6 +246,9 @@ mod tests {
             in_time_at_first: true,
             wall_ms: 12,
             events: 3,
+            lateness: Vec::new(),
+            reactions: Default::default(),
+            cpu: None,
         }
     }
 

@@ -33,9 +33,11 @@ impl Results {
             Some(path) => runs::empty_directory(path)?,
             None => commands::home()?.create_validation(worker::clock::wall())?,
         };
-        let path = directory.join(PLAN);
         let text = serde_json::to_vec(plan).map_err(|error| Failure::unable(error.to_string()))?;
-        fs::write(&path, text).map_err(|error| Failure::of_io("write", &path, &error))?;
+        // All of it or nothing: whatever ends us now, the plan is one.
+        let (path, written) = (directory.join(PLAN), directory.join(format!("{PLAN}.new")));
+        fs::write(&written, text).map_err(|error| Failure::of_io("write", &written, &error))?;
+        fs::rename(&written, &path).map_err(|error| Failure::of_io("write", &path, &error))?;
         let file = open(&directory)?;
         Ok(Results { directory, file, all: Vec::new() })
     }
@@ -54,13 +56,14 @@ impl Results {
         let plan: Plan = serde_json::from_slice(&text).map_err(|error| {
             Failure::bad_input(format!("{}: not the plan of a validation: {error}", path.display()))
         })?;
+        let directory = directory.to_owned();
         let path = directory.join(RESULTS);
+        // Where it was ended early there may be none yet.
+        let mut file = open(&directory)?;
         let lines = File::open(&path).map(BufReader::new).map_err(|error| Failure::of_io("read", &path, &error))?;
         // The last line may have been cut off; that drill is made once more.
         let all: Vec<Judged> =
             lines.split(b'\n').map_while(Result::ok).filter_map(|line| serde_json::from_slice(&line).ok()).collect();
-        let directory = directory.to_owned();
-        let mut file = open(&directory)?;
         // What comes must not stand behind half a line.
         file.write_all(b"\n").map_err(|error| Failure::of_io("write", &path, &error))?;
         Ok((plan, Results { directory, file, all }))

@@ -26,7 +26,8 @@ fn in_time(remains: &Remains) -> bool {
 #[test]
 fn an_effect_that_shows_after_the_judging_is_late_and_no_difference_in_time() {
     let end = |status| Input::TopEnded { worker: W, status, survivors: Vec::new() };
-    let withdrawn = Input::Notified { worker: W, notice: Notice::Stopping { sigterm_from: None }, pid: None };
+    let withdrawn =
+        Input::Notified { worker: W, notice: Notice::Stopping { sigterm_from: None, at_us: None }, pid: None };
     for effect in [withdrawn, end(Status::SIGTERM), end(Status::CODE_143)] {
         let mut drill = told_to_stop();
         let judged_ns = drill.plan.sigterm_ns() + 3_500_000;
@@ -53,7 +54,7 @@ fn a_drain_is_measured_by_the_commit_it_followed_and_one_that_is_cut_short_is_no
         }
         drill.handle(
             drill.plan.sigterm_ns() + 100_000,
-            Input::Notified { worker: W, notice: Notice::Stopping { sigterm_from: None }, pid: None },
+            Input::Notified { worker: W, notice: Notice::Stopping { sigterm_from: None, at_us: None }, pid: None },
         );
         drill
     };
