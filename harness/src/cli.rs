@@ -107,6 +107,8 @@ pub enum Command {
     Merge(MergeArgs),
     /// Say what should happen for many values of some fields, and find the shortest grace period that loses nothing.
     Sweep(sweep::Args),
+    /// Measure what a drill costs on this machine, how soon signals are reacted to, and how late things are.
+    Bench(BenchArgs),
     /// List the stored runs, the newest first.
     Runs {
         /// Print them as one JSON array.
@@ -444,6 +446,25 @@ pub struct MergeArgs {
     pub json: bool,
 }
 
+/// The arguments of `bench`.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  termdrill bench
+  termdrill bench --seconds 30 --json > bench.json
+
+What is drilled: the opening drill and generated scenarios, on both clocks; one drill at a time for
+the latencies; the opening drill at several speeds for the lateness. It takes about ten times as
+long as a measurement.")]
+pub struct BenchArgs {
+    /// How long each measurement takes, 1 to 600.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=600))]
+    pub seconds: u16,
+    /// Print one JSON document instead of text: `throughput`, `latencies`, `lateness`.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The arguments of `selftest`.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(after_help = "\
@@ -557,6 +578,9 @@ mod tests {
             "replay",
             "selftest",
             "completions",
+            "validate",
+            "merge",
+            "bench",
         ] {
             let mut command = Cli::command();
             command.build();

@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod bench;
 pub mod cli;
 pub mod commands;
 pub mod compare;

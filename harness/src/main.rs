@@ -10,6 +10,7 @@ use std::{
 
 use clap::Parser;
 use harness::{
+    bench,
     cli::{Cli, Command},
     commands, failure, host, inspect, matrix, run, selftest, sweep, validate,
 };
@@ -36,6 +37,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::outer(display, &args),
         Command::Inspect(args) => inspect::inspect(display, &args),
         Command::Validate(args) => validate::validate(display, &args),
+        Command::Bench(args) => bench::bench(display, &args),
         Command::Merge(args) => validate::merge(display, &args),
         Command::Sweep(args) => sweep::outer(display, &args),
         Command::Runs { json } => commands::list_runs(display, json),

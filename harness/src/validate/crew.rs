@@ -120,7 +120,8 @@ impl Crew {
     }
 
     fn start_lane(&mut self, index: usize, directory: &Path, scaled: bool) -> anyhow::Result<()> {
-        let socket = format!("termdrill-{}-lane-{index}", std::process::id());
+        // The moment tells it apart from one of an earlier crew that is not closed yet.
+        let socket = format!("termdrill-{}-{}-lane-{index}", std::process::id(), worker::clock::now_ns());
         let listener = net::UnixListener::bind_addr(&net::SocketAddr::from_abstract_name(&socket)?)
             .context("no socket can be had for a lane")?;
         listener.set_nonblocking(true)?;
@@ -238,6 +239,7 @@ impl Crew {
 /// Passes tasks to a lane and its results on.
 async fn follow(index: usize, listener: UnixListener, tell: UnboundedSender<(usize, News)>) {
     let Ok((stream, _)) = listener.accept().await else { return };
+    drop(listener);
     let (read, mut write) = UnixStream::into_split(stream);
     let (tasks, mut given) = unbounded_channel::<Vec<u8>>();
     let _ = tell.send((index, News::Ready(tasks)));

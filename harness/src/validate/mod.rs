@@ -279,7 +279,7 @@ fn heading(screen: Screen, plan: &Plan, results: &Results) -> String {
 }
 
 /// Stepped drills keep the CPU busy; scaled ones mostly wait.
-fn default_jobs(clock: ClockChoice) -> usize {
+pub(crate) fn default_jobs(clock: ClockChoice) -> usize {
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     match clock {
         ClockChoice::Stepped => cores + 1,

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod bad_input;
+mod bench;
 mod claims;
 mod faults;
 mod leaks;
@@ -11,5 +12,7 @@ mod no_root;
 mod pool;
 mod processes;
 mod record;
+mod stepped;
 mod support;
 mod ties;
+mod validate;

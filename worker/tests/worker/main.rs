@@ -8,3 +8,4 @@ mod faults;
 mod invocations;
 mod postures;
 mod rig;
+mod stepped;
