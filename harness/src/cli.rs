@@ -255,7 +255,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub input: Input,
     /// Model seconds in one real second, 0.1 to 200. A drill is 60 model seconds long.
-    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed)]
+    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed, allow_negative_numbers = true)]
     pub speed: f64,
     /// What makes model time pass: the real clock, or the processes themselves when they are done with a tick.
     #[arg(long, value_name = "CLOCK", default_value = "scaled")]
@@ -291,7 +291,7 @@ Examples:
 What /proc shows is evidence and not proof: the prediction says what speaks against it.")]
 pub struct InspectArgs {
     /// The process, as numbered here; of a container, its first process's number on the host.
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), allow_negative_numbers = true)]
     pub pid: i32,
     /// Print `processes` and `prediction` as one JSON document.
     #[arg(long)]
@@ -365,7 +365,7 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<ClockChoice>,
     /// The highest speed on a scaled clock, 0.1 to 200; it is lowered to what this machine bears.
-    #[arg(long, value_name = "N", default_value_t = 30.0, value_parser = speed)]
+    #[arg(long, value_name = "N", default_value_t = 30.0, value_parser = speed, allow_negative_numbers = true)]
     pub speed: f64,
     /// How many attempts to make at a drill at most, 1 to 5.
     #[arg(long, value_name = "N", default_value_t = MAX_ATTEMPTS as u8, value_parser = clap::value_parser!(u8).range(1..=MAX_ATTEMPTS as i64))]
@@ -436,7 +436,7 @@ fn jobs(text: &str) -> Result<usize, String> {
 Example:
   termdrill merge 1.json 2.json 3.json 4.json
 
-Exit status: 0 all matched, 1 one diverged, 2 bad usage or input, 3 one is inconclusive")]
+Exit status: 0 all matched, 1 one diverged, 2 bad usage or input, 3 one is inconclusive or missing")]
 pub struct MergeArgs {
     /// The JSON documents of the shards.
     #[arg(required = true, value_name = "FILE")]

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, io, process::ExitCode};
 
-use clap::CommandFactory;
+use clap::{CommandFactory, builder::PossibleValuesParser};
 use scenarios::{Entrypoint, Host, Scenario, ShellBehaviour, catalogue, expect};
 use serde::Serialize;
 
@@ -133,9 +133,26 @@ pub fn replay(display: Display, run: &str, json: bool) -> anyhow::Result<ExitCod
 /// The output can't be written.
 pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "termdrill", &mut script);
+    clap_complete::generate(shell, &mut completed(), "termdrill", &mut script);
     write_stdout(&script)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command line as completions offer it: clap_complete does not know that something is hidden.
+fn completed() -> clap::Command {
+    fn public(command: &clap::Command) -> clap::Command {
+        let mut public = clap::Command::new(command.get_name().to_owned())
+            .args(command.get_arguments().filter(|argument| !argument.is_hide_set()).cloned())
+            .subcommands(command.get_subcommands().filter(|command| !command.is_hide_set()).map(public));
+        if let Some(about) = command.get_about() {
+            public = public.about(about.clone());
+        }
+        public
+    }
+    let names = catalogue::all().iter().map(|scenario| scenario.name.as_str());
+    public(&Cli::command())
+        .version(env!("CARGO_PKG_VERSION"))
+        .mut_subcommand("show", |show| show.mut_arg("name", |name| name.value_parser(PossibleValuesParser::new(names))))
 }
 
 /// The place for runs that the environment tells.
@@ -153,4 +170,24 @@ pub fn home() -> Result<Home, crate::failure::Failure> {
 pub fn print_pid() -> anyhow::Result<ExitCode> {
     write_stdout(format!("{}\n", std::process::id()).as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_offer_what_a_person_may_use() {
+        for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut completed(), "termdrill", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for offered in ["selftest", "speed", "verbose"] {
+                assert!(script.contains(offered), "{shell} lacks {offered}");
+            }
+            for own_use in ["--fault", "-l fault", "print-pid", "matrix"] {
+                assert!(!script.contains(own_use), "{shell} offers {own_use}");
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! What is looked up on this machine before the model can speak: its shell, and entrypoints that only a look tells of.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io::ErrorKind,
 };
@@ -13,7 +13,7 @@ use scenarios::{
 
 use crate::{
     drill::{self, Clock, Extent, Setup, StopPipe},
-    entry::SH,
+    entry::{self, SH},
     failure::Failure,
     process,
     record::Observed,
@@ -28,17 +28,16 @@ pub const PRINT_PID: &str = "print-pid";
 /// # Errors
 /// There is no usable `/bin/sh`.
 pub fn shell_behaviour() -> anyhow::Result<ShellBehaviour> {
-    let own = std::env::current_exe()?;
-    let line = shlex::bytes::try_join([own.as_os_str().as_encoded_bytes(), PRINT_PID.as_bytes()])?;
-    let line = String::from_utf8_lossy(&line).into_owned();
+    let line = entry::quoted(&[std::env::current_exe()?.into_os_string(), PRINT_PID.into()])?;
     let failed = |why: String| {
         Failure::unable(format!("what {SH} does with a command can't be looked up: {why}"))
             .hint(format!("scenarios with the entrypoint shell need a {SH}"))
     };
-    let (pid, output) = process::output(&[SH, "-c", &line]).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => failed("it is not there".to_owned()),
-        _ => failed(error.to_string()),
-    })?;
+    let (pid, output) =
+        process::output(&[OsStr::new(SH), OsStr::new("-c"), &line]).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => failed("it is not there".to_owned()),
+            _ => failed(error.to_string()),
+        })?;
     match output.trim().parse::<u32>() {
         Ok(printed) if printed == pid => Ok(ShellBehaviour::BecomesWorker),
         Ok(_) => Ok(ShellBehaviour::Stays),

@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use nix::sched::{CloneFlags, unshare};
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -36,7 +36,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use worker::clock;
 
 use crate::{
-    failure::{UNABLE, plain_io},
+    failure::{Failure, UNABLE, plain_io},
     process::{self, Live, Seat, spawn_self},
 };
 
@@ -81,10 +81,16 @@ pub fn run_inside(arguments: &[&str], job: &impl Serialize) -> anyhow::Result<Ex
         match status {
             Status::Code(NO_PROC) if isolation == Isolation::Namespace => isolation = Isolation::without_proc(),
             Status::Code(code) => return Ok(ExitCode::from(code)),
-            Status::Signal(signal) => bail!(
-                "the process that runs the drill was killed by {signal}; everything in the drill was killed with it. \
-                 Was the machine out of memory?"
-            ),
+            Status::Signal(signal) => {
+                let what = format!(
+                    "the process that runs the drill was killed by {signal}; everything in the drill was killed with it"
+                );
+                return Err(match signal {
+                    Signal::KILL => Failure::unable(what).hint("was the machine out of memory?"),
+                    _ => Failure::unable(what),
+                }
+                .into());
+            }
         }
     }
 }
@@ -110,7 +116,17 @@ pub fn start_inside(
                 *isolation = Isolation::Bare { why: forbidden(&error) };
                 continue;
             }
-            Err(error) => return Err(error).context("the process that runs the drill can't be started"),
+            Err(error) => {
+                // /proc/self/exe is what is started (proc_pid_exe(5)).
+                let failure =
+                    Failure::unable(format!("the process that runs the drill can't be started: {}", plain_io(&error)));
+                return Err(match error.kind() {
+                    io::ErrorKind::NotFound => failure.hint("is /proc mounted?"),
+                    io::ErrorKind::WouldBlock => failure.hint("the limit on processes is reached (ulimit -u)"),
+                    _ => failure,
+                }
+                .into());
+            }
         };
         let mut line = serde_json::to_vec(&Envelope { isolation: isolation.clone(), job })?;
         line.push(b'\n');

@@ -10,7 +10,7 @@ use crate::{
     host,
     isolation::Isolation,
     matrix,
-    record::{Attempt, Difference, Observed, Reactions, Record, Verdict},
+    record::{Attempt, Difference, Observed, Reactions, Record, Verdict, last_seen},
     verdict::{self, Next},
 };
 
@@ -151,8 +151,9 @@ async fn attempt_until_decided(
         let number = record.attempts.len() + 1;
         let setup = Setup { clock: manner.clock.at(speed), ..*setup };
         watch.begin(number, setup.clock.speed())?;
-        let (attempt, stopped) = attempt(&setup, stop, watch, &record.expected).await?;
+        let attempt = attempt(&setup, stop, watch, &record.expected).await?;
         watch.end(&attempt)?;
+        let stopped = attempt.cut_off_at.is_some();
         record.attempts.push(attempt);
         if stopped {
             record.reasons.push("The drill was stopped before its end.".to_owned());
@@ -180,13 +181,13 @@ async fn attempt_until_decided(
     }
 }
 
-/// One attempt, and whether it was stopped before its end.
+/// One attempt.
 async fn attempt(
     setup: &Setup<'_>,
     stop: &StopPipe,
     watch: &mut dyn Watch,
     expected: &Expectation,
-) -> anyhow::Result<(Attempt, bool)> {
+) -> anyhow::Result<Attempt> {
     let trace = setup.kernel_trace.then(|| KernelTrace::start(setup.isolation));
     let done = drill::run(setup, stop, &mut |observed| watch.observed(observed)).await?;
     watch.reacted(done.reactions);
@@ -203,10 +204,13 @@ async fn attempt(
     if let Some(difference) = &mut difference {
         difference.why = why(difference, &remains.remarks);
     }
+    // What has not happened may have been due when it was stopped, or still to come.
+    let difference = difference.filter(|difference| !remains.stopped || difference.observed.is_some());
     let explanation = evidence.as_ref().and_then(|evidence| explain(setup.scenario, evidence, &remains.events));
-    let attempt = Attempt {
+    Ok(Attempt {
         speed: setup.clock.speed(),
         wall_ms: done.wall_ms,
+        cut_off_at: remains.stopped.then(|| last_seen(&remains.events)),
         outcome: Outcome::of(setup.scenario, &events),
         events: remains.events,
         lateness: remains.lateness.summary(),
@@ -215,8 +219,7 @@ async fn attempt(
         remarks: remains.remarks,
         evidence,
         explanation,
-    };
-    Ok((attempt, remains.stopped))
+    })
 }
 
 /// A remark on the very request that differs tells why.

@@ -143,6 +143,10 @@ pub struct Attempt {
     pub speed: Option<f64>,
     /// How long it took, in real milliseconds.
     pub wall_ms: u64,
+    /// The tick of the last thing that was seen, where it was stopped before its end or broke off: nothing is known of
+    /// what was due later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_off_at: Option<Tick>,
     /// What happened, in trace order.
     pub events: Vec<Observed>,
     /// What came of it.
@@ -172,6 +176,12 @@ impl Attempt {
     pub fn in_time(&self) -> bool {
         self.lateness.iter().all(Lateness::within_bounds)
     }
+}
+
+/// The tick of the last of `events`, which can be in any order.
+#[must_use]
+pub fn last_seen(events: &[Observed]) -> Tick {
+    events.iter().map(|observed| observed.event.t).max().unwrap_or(Tick::START)
 }
 
 /// A drill, run: the scenario, what was expected, every attempt and the verdict on the last of them.

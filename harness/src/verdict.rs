@@ -64,7 +64,13 @@ pub fn decide(attempts: &[Attempt], next_speed_available: bool) -> Next {
 #[must_use]
 pub fn lower_speed(speed: f64, lateness: &[Lateness]) -> f64 {
     let too_long = lateness.iter().map(|late| late.closest_us as f64 / late.allowed_us.max(1) as f64);
-    speed / 2.0 / too_long.fold(1.0, f64::max).min(4.0)
+    with_three_digits(speed / 2.0 / too_long.fold(1.0, f64::max).min(4.0))
+}
+
+/// A speed that a person can read, and no higher one.
+fn with_three_digits(speed: f64) -> f64 {
+    let scale = 10_f64.powi(2 - speed.log10().floor() as i32);
+    (speed * scale).floor() / scale
 }
 
 fn inconclusive(reasons: Vec<String>) -> Next {
@@ -96,7 +102,10 @@ fn pace(attempt: &Attempt) -> String {
 fn set_aside(attempt: &Attempt) -> String {
     match &attempt.difference {
         Some(_) if attempt.in_time() => {
-            format!("An attempt {} differed in time, and the difference did not show again.", pace(attempt))
+            format!(
+                "An attempt {} differed with everything in time, and the difference did not show again.",
+                pace(attempt)
+            )
         }
         _ => too_late(attempt),
     }
@@ -150,6 +159,8 @@ mod tests {
         assert_eq!(lower_speed(60.0, &[late(900)]), 30.0);
         assert_eq!(lower_speed(60.0, &[late(100), late(3_000)]), 10.0);
         assert_eq!(lower_speed(60.0, &[late(90_000)]), 7.5);
+        assert_eq!(lower_speed(200.0, &[late(2_508)]), 39.8);
+        assert_eq!(lower_speed(0.3, &[]), 0.15);
     }
 
     /// What an attempt was like.
@@ -173,6 +184,7 @@ mod tests {
         let attempt = |(index, was): (usize, &Was)| Attempt {
             speed: Some(16.0 / f64::from(1u8 << index)),
             wall_ms: 1,
+            cut_off_at: None,
             events: Vec::new(),
             outcome: Outcome::of(&Scenario::new("a", "a"), &[]),
             lateness: vec![Lateness {

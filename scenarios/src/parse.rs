@@ -28,6 +28,8 @@ impl Scenario {
             return Err(Problem::TooLong { bytes: bytes.len(), allowed: MAX_BYTES }.into());
         }
         let text = std::str::from_utf8(bytes).map_err(|error| Problem::NotText { offset: error.valid_up_to() })?;
+        // Some editors begin a text with a byte order mark, which a reader of JSON may pass over (RFC 8259, section 8.1).
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Scenario::parse(text)
     }
 
@@ -107,7 +109,7 @@ impl Scenario {
         let mut scenario = self.clone();
         let mut problems = Vec::new();
         for setting in settings {
-            let Some((name, value)) = setting.split_once('=') else {
+            let Some((name, value)) = setting.split_once('=').filter(|(name, _)| !name.trim().is_empty()) else {
                 problems.push(Problem::NotASetting { given: shortened(setting) });
                 continue;
             };

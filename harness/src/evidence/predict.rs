@@ -58,18 +58,18 @@ fn to_those_below(top: &ProcessFacts, below: &[Node], effect: Predicted) -> Stri
     if alive == 0 {
         return String::new();
     }
-    let below = match alive {
-        1 => "the process below it".to_owned(),
-        _ => format!("the {alive} processes below it"),
+    let (below, lives_on) = match alive {
+        1 => ("the process below it".to_owned(), "that lives on as an orphan"),
+        _ => (format!("the {alive} processes below it"), "they live on as orphans"),
     };
     match effect {
         Predicted::Dropped | Predicted::Held => format!(". Nobody tells {below}, and all goes on until SIGKILL"),
-        Predicted::Dies => format!(". Nobody tells {below}: that lives on as an orphan"),
+        Predicted::Dies => format!(". Nobody tells {below}: {lives_on}"),
         Predicted::Taken if is_container_init(top) => ", and as an init passes it on to its child".to_owned(),
         Predicted::Taken if is_shell(top) && top.waits_for_child => {
             format!(" only when its foreground child has ended. Nobody tells {below} before that")
         }
-        Predicted::Taken => format!(". Only if that passes it on does {below} hear of it"),
+        Predicted::Taken => format!(". It reaches {below} only if the handler passes it on"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Starts a command as a container runtime would: own session, default dispositions, empty mask, PID 1 where wanted.
 
 use std::{
-    ffi::{CString, OsString},
+    ffi::{CString, OsStr, OsString},
     fs::File,
     io,
     os::{
@@ -158,12 +158,12 @@ pub fn spawn_self(arguments: &[&str], seat: Seat) -> io::Result<(Live, ChildStdi
         command.process_group(0);
     }
     let spawned = thread::scope(|scope| {
-        let spawner = scope.spawn(|| {
+        let spawner = thread::Builder::new().name("spawn".to_owned()).spawn_scoped(scope, || {
             if seat == Seat::Pid1 {
                 unshare(CloneFlags::CLONE_NEWPID)?;
             }
             command.spawn()
-        });
+        })?;
         spawner.join().unwrap_or_else(|_| Err(io::Error::other("the thread that starts it panicked")))
     });
     let mut child = spawned?;
@@ -178,7 +178,7 @@ pub fn spawn_self(arguments: &[&str], seat: Seat) -> io::Result<(Live, ChildStdi
 /// # Errors
 /// What the kernel said.
 #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
-pub fn output(argv: &[&str]) -> io::Result<(u32, String)> {
+pub fn output(argv: &[&OsStr]) -> io::Result<(u32, String)> {
     let (program, arguments) =
         argv.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))?;
     let mut command = Command::new(program);

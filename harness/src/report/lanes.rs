@@ -103,17 +103,18 @@ pub fn column_of(tick: Tick, columns: usize) -> usize {
     (tick * last + ticks / 2) / ticks
 }
 
-/// The lanes of `events`, which are in trace order, on an axis of `columns`. All workers are shown if `all` is set.
+/// The lanes of `events`, which are in trace order and known `until` a tick, on an axis of `columns`. All workers are
+/// shown if `all` is set.
 #[must_use]
-pub fn layout(scenario: &Scenario, events: &[Event], columns: usize, all: bool) -> Lanes {
-    let invocations = Invocation::collect(events);
+pub fn layout(scenario: &Scenario, events: &[Event], until: Tick, columns: usize, all: bool) -> Lanes {
+    let invocations = Invocation::collect(events, until);
     let mut workers: Vec<WorkerId> = events.iter().filter_map(|event| event.kind.worker()).collect();
     workers.sort_unstable();
     workers.dedup();
     let shown = if all { workers.len() } else { WORKERS_SHOWN.min(workers.len()) };
     let mut lanes = Lanes { columns, rows: Vec::new(), left_out: Vec::new() };
     for &worker in &workers[..shown] {
-        lanes.rows.push(life(worker, events, columns));
+        lanes.rows.push(life(worker, events, until, columns));
         lanes.rows.extend(grace(worker, scenario, events, columns));
         lanes.slots(worker, scenario, &invocations);
     }
@@ -161,7 +162,7 @@ impl Row {
     }
 }
 
-fn life(worker: WorkerId, events: &[Event], columns: usize) -> Row {
+fn life(worker: WorkerId, events: &[Event], until: Tick, columns: usize) -> Row {
     let mut row = Row::new(worker.to_string(), columns);
     let mut phase: Option<(Tick, Cell)> = None;
     for event in events.iter().filter(|event| event.kind.worker() == Some(worker)) {
@@ -186,7 +187,7 @@ fn life(worker: WorkerId, events: &[Event], columns: usize) -> Row {
         }
     }
     if let Some((since, cell)) = phase {
-        row.fill(since, Tick::END, cell);
+        row.fill(since, until, cell);
     }
     row
 }
@@ -220,11 +221,11 @@ struct Invocation {
 }
 
 impl Invocation {
-    fn collect(events: &[Event]) -> Vec<Invocation> {
+    fn collect(events: &[Event], until: Tick) -> Vec<Invocation> {
         let mut invocations: BTreeMap<RequestId, Invocation> = BTreeMap::new();
         for event in events {
             if let EventKind::RequestAdmitted { request, worker, slot } = event.kind {
-                let (end, ending) = (Tick::END, Ending::Running);
+                let (end, ending) = (until, Ending::Running);
                 let invocation =
                     Invocation { request, worker, slot, admitted_at: event.t, stages: Vec::new(), end, ending };
                 invocations.entry(request).or_insert(invocation);
@@ -302,7 +303,7 @@ mod tests {
     const HOST: Host = Host { shell: ShellBehaviour::Stays, custom: None };
 
     fn drawn(scenario: &Scenario, columns: usize) -> Vec<String> {
-        let lanes = layout(scenario, &expect(scenario, &HOST).events, columns, false);
+        let lanes = layout(scenario, &expect(scenario, &HOST).events, Tick::END, columns, false);
         paint::plain_rows(&lanes)
     }
 
@@ -366,8 +367,20 @@ mod tests {
             at(90_000, EventKind::SigtermSent { worker }),
         ];
         for columns in [0, 1, 5, 100] {
-            let lanes = layout(&opening(), &events, columns, false);
+            let lanes = layout(&opening(), &events, Tick::END, columns, false);
             assert!(lanes.rows.iter().all(|row| row.cells.len() == columns));
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_drawn() {
+        let events = expect(&opening(), &HOST).events;
+        let until = Tick(200);
+        let seen: Vec<Event> = events.into_iter().filter(|event| event.t <= until).collect();
+        let lanes = layout(&opening(), &seen, until, 61, false);
+        assert!(lanes.rows.iter().any(|row| row.cells[20] == Cell::Running));
+        for row in &lanes.rows {
+            assert!(row.cells[21..].iter().all(|&cell| cell == Cell::Blank), "{row:?}");
         }
     }
 
@@ -378,8 +391,9 @@ mod tests {
         large.request_interval_s = Span(1);
         large.on_sigterm = OnSigterm::Drain;
         let events = expect(&large, &HOST).events;
-        let lanes = layout(&large, &events, 61, false);
+        let lanes = layout(&large, &events, Tick::END, 61, false);
         assert_eq!(lanes.left_out.last().unwrap(), "56 more workers are left out; -v shows them.");
-        assert_eq!(layout(&large, &events, 61, true).rows.iter().filter(|row| row.label.starts_with('w')).count(), 64);
+        let all = layout(&large, &events, Tick::END, 61, true);
+        assert_eq!(all.rows.iter().filter(|row| row.label.starts_with('w')).count(), 64);
     }
 }

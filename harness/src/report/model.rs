@@ -1,6 +1,6 @@
 //! What the model expects, as text.
 
-use scenarios::{Expectation, Scenario};
+use scenarios::{Expectation, Scenario, Tick};
 
 use super::{decision::expected_line, paint, run::heading, screen::Screen, summary};
 
@@ -16,8 +16,8 @@ pub fn text(screen: Screen, scenario: &Scenario, expected: &Expectation) -> Stri
 
 /// The lanes and the outcome alone.
 pub(super) fn overview(screen: Screen, scenario: &Scenario, expected: &Expectation) -> String {
-    let mut text = paint::lanes(screen, scenario, &[("", &expected.events)]);
+    let mut text = paint::lanes(screen, scenario, &[("", &expected.events, Tick::END)]);
     text.push('\n');
-    text.push_str(&summary::outcome(screen, scenario, &expected.outcome));
+    text.push_str(&summary::outcome(screen, scenario, &expected.outcome, true));
     text
 }

@@ -11,12 +11,15 @@ use super::{
 /// The width of the column of row labels: `worker-64` and a space.
 const LABEL_WIDTH: usize = 10;
 
+/// A trace to draw: its heading, its events in trace order, and the tick until which they are known.
+pub(super) type Drawn<'a> = (&'a str, &'a [Event], Tick);
+
 /// The lanes of one or more traces of a scenario as text, each under its heading, and one legend for all.
-pub(super) fn lanes(screen: Screen, scenario: &Scenario, traces: &[(&str, &[Event])]) -> String {
+pub(super) fn lanes(screen: Screen, scenario: &Scenario, traces: &[Drawn<'_>]) -> String {
     let mut text = String::new();
     let mut all: Vec<Lanes> = Vec::new();
-    for (heading, events) in traces {
-        let lanes = layout(scenario, events, screen.width - LABEL_WIDTH, screen.verbose);
+    for &(heading, events, until) in traces {
+        let lanes = layout(scenario, events, until, screen.width - LABEL_WIDTH, screen.verbose);
         text.push_str(&axis(&lanes, heading));
         for row in &lanes.rows {
             let style = if row.label.starts_with(' ') { QUIET } else { STRONG };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use scenarios::{Event, Scenario};
+use scenarios::{Event, Scenario, Tick};
 
 use super::{
     decision::Decisions,
@@ -44,13 +44,14 @@ pub fn closing(screen: Screen, record: &Record, stored_in: Option<&Path>) -> Str
     if let Some(last) = record.attempts.last() {
         text.push('\n');
         let events: Vec<Event> = last.events.iter().map(|observed| observed.event).collect();
-        let expected = ("expected", &record.expected.events[..]);
+        let expected = ("expected", &record.expected.events[..], Tick::END);
+        let until = last.cut_off_at.unwrap_or(Tick::END);
         text.push_str(&match last.difference {
-            Some(_) => paint::lanes(screen, &record.scenario, &[expected, ("observed", &events)]),
-            None => paint::lanes(screen, &record.scenario, &[("", &events)]),
+            Some(_) => paint::lanes(screen, &record.scenario, &[expected, ("observed", &events, until)]),
+            None => paint::lanes(screen, &record.scenario, &[("", &events, until)]),
         });
         text.push('\n');
-        text.push_str(&summary::outcome(screen, &record.scenario, &last.outcome));
+        text.push_str(&summary::outcome(screen, &record.scenario, &last.outcome, last.cut_off_at.is_none()));
     }
     if let Some(last) = record.attempts.last() {
         text.push_str(&evidence::signal(screen, last));

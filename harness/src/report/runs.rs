@@ -22,15 +22,16 @@ pub fn list(screen: Screen, runs: &[Listed]) -> String {
             State::Finished(Verdict::Inconclusive) => (CAUTION, marks.unsure),
             State::Running | State::Unfinished => (QUIET, marks.running),
         };
-        let state = paint(style, &format!("{mark} {:<12}", run.state.name()));
-        let gate = run.gate.map_or("", |gate| match gate {
-            scenarios::Gate::Pass => "gate PASS",
-            scenarios::Gate::Fail => "gate FAIL",
-        });
+        let (gate, width) = match run.gate {
+            None => ("", 0),
+            Some(scenarios::Gate::Pass) => (" gate PASS", 12),
+            Some(scenarios::Gate::Fail) => (" gate FAIL", 12),
+        };
+        let state = paint(style, &format!("{mark} {:<width$}", run.state.name()));
         if longest + 26 <= screen.width {
-            text.push_str(&format!("{}  {state} {gate}\n", paint(STRONG, &format!("{:<longest$}", run.name))));
+            text.push_str(&format!("{}  {state}{gate}\n", paint(STRONG, &format!("{:<longest$}", run.name))));
         } else {
-            text.push_str(&format!("{}\n  {state} {gate}\n", paint(STRONG, &run.name)));
+            text.push_str(&format!("{}\n  {state}{gate}\n", paint(STRONG, &run.name)));
         }
     }
     text

@@ -1,7 +1,7 @@
 //! Snapshots of every text at 40, 80 and 120 columns.
 
 use scenarios::{
-    Event, EventKind, Expectation, Host, Outcome, RequestId, Scenario, ShellBehaviour, Status, catalogue, expect,
+    Event, EventKind, Expectation, Host, Outcome, RequestId, Scenario, ShellBehaviour, Status, Tick, catalogue, expect,
 };
 
 use super::{Screen, json, model, run, scenario};
@@ -36,6 +36,7 @@ fn attempt(scenario: &Scenario, expected: &Expectation, speed: f64, change: impl
     Attempt {
         speed: Some(speed),
         wall_ms: (60_000.0 / speed) as u64 + 31,
+        cut_off_at: None,
         difference: first_difference(&expected.events, &events),
         events,
         outcome,
@@ -130,6 +131,17 @@ fn a_run_that_could_not_be_made() {
         ..matched()
     };
     check("run-impossible", |screen| run::closing(screen, &record, None));
+}
+
+#[test]
+fn a_run_that_was_stopped() {
+    let (scenario, expected) = scenario_named("ignored-signal");
+    let cut_off_at = Tick(200);
+    let mut stopped = attempt(&scenario, &expected, 10.0, |events| events.retain(|event| event.t <= cut_off_at));
+    (stopped.cut_off_at, stopped.difference) = (Some(cut_off_at), None);
+    let reasons = vec!["The drill was stopped before its end.".to_owned()];
+    let record = Record { scenario, expected, attempts: vec![stopped], verdict: Verdict::Inconclusive, reasons };
+    check("run-stopped", |screen| run::closing(screen, &record, None));
 }
 
 #[test]

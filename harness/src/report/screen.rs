@@ -85,9 +85,11 @@ fn takes_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// `text` with control characters made visible, so that no file can send escape sequences to the terminal.
+/// `text` with control characters made visible, so that no file can send escape sequences to the terminal, break a
+/// line or turn the direction of the text around (Unicode Standard Annex 9, section 2).
 fn printable(text: &str) -> String {
-    let keep = |c: char| !c.is_control() || c == '\n';
+    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let keep = |c: char| !(c.is_control() || turns(c)) || c == '\n';
     text.chars().flat_map(|c| if keep(c) { vec![c] } else { c.escape_default().collect() }).collect()
 }
 

@@ -4,7 +4,8 @@ use scenarios::{Gate, Outcome, RequestId, Scenario, Status, WorkerState};
 
 use super::screen::{BAD, CAUTION, GOOD, NO_BREAK_SPACE, STRONG, Screen};
 
-pub(super) fn outcome(screen: Screen, scenario: &Scenario, outcome: &Outcome) -> String {
+/// The lines on an outcome; only that of a `whole` drill has passed the gate or failed at it.
+pub(super) fn outcome(screen: Screen, scenario: &Scenario, outcome: &Outcome, whole: bool) -> String {
     let separator = screen.marks().separator;
     let mut text = screen.labelled("requests", STRONG, &requests(separator, outcome));
     text.push_str(&screen.labelled("sums", STRONG, &sums(separator, outcome)));
@@ -15,6 +16,10 @@ pub(super) fn outcome(screen: Screen, scenario: &Scenario, outcome: &Outcome) ->
         text.push_str(&screen.labelled("running", CAUTION, &list(&outcome.running)));
     }
     text.push_str(&screen.labelled("workers", STRONG, &workers(screen, outcome)));
+    if !whole {
+        text.push_str(&screen.labelled("gate", CAUTION, "not judged: the drill did not come to its end"));
+        return text;
+    }
     let style = if outcome.gate == Gate::Pass { GOOD } else { BAD };
     text.push_str(&screen.labelled(
         "gate",

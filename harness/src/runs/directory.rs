@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use scenarios::{Expectation, Outcome, Scenario, Source, Trace, WorkerId, trace};
+use scenarios::{Expectation, Outcome, Scenario, Source, Tick, Trace, WorkerId, trace};
 use serde::{Deserialize, Serialize};
 
 use super::file;
@@ -56,6 +56,8 @@ impl Decided {
 pub(super) struct AttemptSummary {
     pub(super) speed: Option<f64>,
     pub(super) wall_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cut_off_at: Option<Tick>,
     pub(super) lateness: Vec<Lateness>,
     pub(super) difference: Option<Difference>,
     pub(super) problems: Vec<String>,
@@ -190,7 +192,7 @@ impl RunDir {
             version: VERSION,
             verdict: record.verdict,
             reasons: record.reasons.clone(),
-            gate: record.attempts.last().map(|attempt| attempt.outcome.gate),
+            gate: record.attempts.last().filter(|last| last.cut_off_at.is_none()).map(|last| last.outcome.gate),
             attempts: record.attempts.iter().map(AttemptSummary::of).collect(),
         };
         write_whole(&self.path.join(file::RECORD), |out| {
@@ -227,6 +229,7 @@ impl AttemptSummary {
         AttemptSummary {
             speed: attempt.speed,
             wall_ms: attempt.wall_ms,
+            cut_off_at: attempt.cut_off_at,
             lateness: attempt.lateness.clone(),
             difference: attempt.difference.clone(),
             problems: attempt.problems.clone(),

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     evidence::{Evidence, Explanation},
     failure::Failure,
-    record::{Attempt, Observed, Record, Verdict},
+    record::{Attempt, Observed, Record, Verdict, last_seen},
 };
 
 /// A run that was read back.
@@ -44,7 +44,7 @@ pub fn read(path: &Path) -> Result<Stored, Failure> {
     let decided = decided(path)?;
     let state = state(path, decided.as_ref());
     let mut reasons = Vec::new();
-    let expected = match trace::<Event>(&path.join(file::EXPECTED))? {
+    let expected = match trace::<Event>(&path.join(file::EXPECTED), decided.is_some())? {
         Some(trace) => {
             let outcome = trace.outcome.unwrap_or_else(|| Outcome::of(&scenario, &trace.events));
             Expectation { events: trace.events, outcome }
@@ -108,17 +108,22 @@ fn decided(path: &Path) -> Result<Option<Decided>, Failure> {
     Ok(Some(decided))
 }
 
-/// The trace in a file, up to the last whole line; `None` where not even the header is whole.
-fn trace<E>(path: &Path) -> Result<Option<Trace<E>>, Failure>
+/// The trace in a file, up to the last whole line; `None` where not even the header is whole. That of a run that is
+/// `decided` has been written to its end, so anything less has been damaged since.
+fn trace<E>(path: &Path, decided: bool) -> Result<Option<Trace<E>>, Failure>
 where
     E: serde::Serialize + for<'de> serde::Deserialize<'de>,
 {
-    let Some(bytes) = bytes_if_any(path)? else { return Ok(None) };
+    let bytes = bytes_if_any(path)?.unwrap_or_default();
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-    if whole == 0 {
-        return Ok(None);
+    let trace = match whole {
+        0 => None,
+        _ => Some(Trace::read(&bytes[..whole]).map_err(|error| unreadable(path, error))?),
+    };
+    if decided && trace.as_ref().is_none_or(|trace: &Trace<E>| trace.outcome.is_none()) {
+        return Err(unreadable(path, "it is damaged: a part is missing, although the run was decided"));
     }
-    Trace::read(&bytes[..whole]).map(Some).map_err(|error| unreadable(path, error))
+    Ok(trace)
 }
 
 fn attempts(path: &Path, scenario: &Scenario, decided: Option<&Decided>) -> Result<Vec<Attempt>, Failure> {
@@ -128,7 +133,7 @@ fn attempts(path: &Path, scenario: &Scenario, decided: Option<&Decided>) -> Resu
     for number in 1..=count {
         let is_last = number == count;
         let name = if is_last { file::OBSERVED.to_owned() } else { format!("observed-{number}.jsonl") };
-        let (mut events, outcome) = match trace::<Observed>(&path.join(name))? {
+        let (mut events, outcome) = match trace::<Observed>(&path.join(name), decided.is_some())? {
             Some(trace) => (trace.events, trace.outcome),
             None => (Vec::new(), None),
         };
@@ -155,6 +160,7 @@ fn attempt(summary: Option<&AttemptSummary>, speed: Option<f64>, events: Vec<Obs
         Some(summary) => Attempt {
             speed: summary.speed,
             wall_ms: summary.wall_ms,
+            cut_off_at: summary.cut_off_at,
             events,
             outcome,
             lateness: summary.lateness.clone(),
@@ -169,6 +175,7 @@ fn attempt(summary: Option<&AttemptSummary>, speed: Option<f64>, events: Vec<Obs
             Attempt {
                 speed,
                 wall_ms: u64::try_from(last_us / 1000).unwrap_or(0),
+                cut_off_at: Some(last_seen(&events)),
                 events,
                 outcome,
                 lateness: Vec::new(),

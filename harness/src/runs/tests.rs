@@ -32,6 +32,7 @@ fn record() -> Record {
     let attempt = |speed: f64| Attempt {
         speed: Some(speed),
         wall_ms: 6_000,
+        cut_off_at: None,
         events: expected.events.iter().map(observed).collect(),
         outcome: expected.outcome.clone(),
         lateness: vec![Lateness {
@@ -144,6 +145,27 @@ fn damage_is_told_with_the_file() {
         fs::write(&path, before).unwrap();
     }
     assert!(read(home.path()).unwrap_err().what.contains("is not the directory of a run"));
+}
+
+#[test]
+fn a_decided_run_without_all_of_its_traces_is_damaged() {
+    let (_folder, home) = home();
+    let record = record();
+    let mut run = home.create(&record.scenario, at(0)).unwrap();
+    write(&mut run, &record, usize::MAX, true);
+    for name in ["expected.jsonl", "observed-1.jsonl", "observed.jsonl"] {
+        let path = run.path().join(name);
+        let whole = fs::read(&path).unwrap();
+        for left in [0, whole.len() / 2, whole.len() - 1] {
+            fs::write(&path, &whole[..left]).unwrap();
+            let failure = read(run.path()).unwrap_err();
+            assert!(failure.what.contains(name) && failure.what.contains("damaged"), "{}", failure.what);
+        }
+        fs::remove_file(&path).unwrap();
+        assert!(read(run.path()).unwrap_err().what.contains(name));
+        fs::write(&path, whole).unwrap();
+    }
+    assert_eq!(read(run.path()).unwrap().record, record);
 }
 
 #[test]

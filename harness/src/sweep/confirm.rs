@@ -99,6 +99,7 @@ mod tests {
         let attempt = |outcome| Attempt {
             speed: None,
             wall_ms: 40,
+            cut_off_at: None,
             events: Vec::new(),
             outcome,
             lateness: Vec::new(),

@@ -21,7 +21,7 @@ use self::{
     crew::{Crew, Pace},
     item::{Item, Judged},
     plan::Plan,
-    report::{Document, FORMAT, Summary, VERSION},
+    report::{Document, FORMAT, Summary, VERSION, drills},
     results::Results,
 };
 use crate::{
@@ -87,13 +87,21 @@ pub fn merge(display: Display, args: &MergeArgs) -> anyhow::Result<ExitCode> {
         let bad = document.results.iter().filter(|judged| judged.verdict != Verdict::Matched);
         let mut text: String = bad.map(|judged| report::line(screen, judged)).collect();
         text.push_str(&report::summary(screen, &document.summary));
-        let missing = document.planned.saturating_sub(document.results.len());
-        if missing > 0 {
-            text.push_str(&format!("  {missing} of {} drills are in none of the files\n", document.planned));
+        if document.missing() > 0 {
+            let planned = report::drills(document.planned);
+            text.push_str(&format!("  of {planned}, {} in none of the files\n", are(document.missing())));
         }
         display.output().print(&text)?;
     }
-    Ok(exit_code(&document))
+    // What was not drilled proves nothing: a shard that got lost must not look like success.
+    match document.summary.verdict() {
+        Verdict::Matched if document.missing() > 0 => Ok(ExitCode::from(Verdict::Inconclusive.exit_code())),
+        _ => Ok(exit_code(&document)),
+    }
+}
+
+fn are(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "is" } else { "are" })
 }
 
 fn exit_code(document: &Document) -> ExitCode {
@@ -261,14 +269,14 @@ fn heading(screen: Screen, plan: &Plan, results: &Results) -> String {
     }
     let (stepped, scaled) = (count(ClockChoice::Stepped), count(ClockChoice::Scaled));
     let mut line = match (stepped, scaled) {
-        (stepped, 0) => format!("{stepped} drills on the stepped clock"),
-        (0, scaled) => format!("{scaled} drills on the scaled clock"),
+        (stepped, 0) => format!("{} on the stepped clock", drills(stepped)),
+        (0, scaled) => format!("{} on the scaled clock", drills(scaled)),
         (stepped, scaled) => {
-            format!("{stepped} drills on the stepped clock, and {scaled} of them as a sample on the scaled one")
+            format!("{} on the stepped clock, and {scaled} of them as a sample on the scaled one", drills(stepped))
         }
     };
     if plan.shard != [1, 1] {
-        line.push_str(&format!(" (shard {}/{} of {} drills)", plan.shard[0], plan.shard[1], plan.planned));
+        line.push_str(&format!(" (shard {}/{} of {})", plan.shard[0], plan.shard[1], drills(plan.planned)));
     }
     let done = results.all().len();
     if done > 0 {

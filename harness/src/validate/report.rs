@@ -95,6 +95,12 @@ impl Summary {
 }
 
 impl Document {
+    /// How many drills of the plan are in none of the results.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.planned.saturating_sub(self.results.len())
+    }
+
     /// Joins the shards of one validation.
     ///
     /// # Errors
@@ -104,10 +110,11 @@ impl Document {
         let mut all = documents.next().ok_or("there is nothing to merge")?;
         for other in documents {
             if (other.seed, other.planned) != (all.seed, all.planned) {
-                return Err(format!(
-                    "they are not of one validation: {} drills with seed {:?}, and {} drills with seed {:?}",
-                    all.planned, all.seed, other.planned, other.seed
-                ));
+                let told = |document: &Document| match document.seed {
+                    Some(seed) => format!("{} with seed {seed}", drills(document.planned)),
+                    None => format!("{} without a seed", drills(document.planned)),
+                };
+                return Err(format!("they are not of one validation: {}, and {}", told(&all), told(&other)));
             }
             all.summary.wall_ms += other.summary.wall_ms;
             all.summary.cpu_ms += other.summary.cpu_ms;
@@ -150,8 +157,11 @@ pub fn summary(screen: Screen, summary: &Summary) -> String {
     let total = summary.matched + summary.diverged + summary.inconclusive;
     let (style, mark, word) = screen.verdict_mark(summary.verdict());
     let mut text = format!(
-        "{style}{mark} {word}{style:#}: {total} drills, {} matched, {} diverged, {} inconclusive\n",
-        summary.matched, summary.diverged, summary.inconclusive
+        "{style}{mark} {word}{style:#}: {}, {} matched, {} diverged, {} inconclusive\n",
+        drills(total),
+        summary.matched,
+        summary.diverged,
+        summary.inconclusive
     );
     let seconds = summary.wall_ms as f64 / 1000.0;
     let mut times = format!("in {seconds:.1} s, {:.1} drills a second", total as f64 / seconds.max(0.001));
@@ -163,15 +173,22 @@ pub fn summary(screen: Screen, summary: &Summary) -> String {
         text.push_str(&format!("  {} on the stepped clock\n", summary.stepped));
     }
     if let (true, Some([low, high])) = (summary.scaled > 0, summary.speeds) {
-        let line = format!(
-            "{} on the scaled clock at {low:.0} to {high:.0} times real time; {} of them ({:.0} %) were late at first and repeated",
-            summary.scaled,
-            summary.late_at_first,
-            100.0 * summary.late_at_first as f64 / summary.scaled as f64
-        );
+        let (low, high) = (format!("{low:.0}"), format!("{high:.0}"));
+        let speeds = if low == high { high } else { format!("{low} to {high}") };
+        let mut line = format!("{} on the scaled clock at {speeds} times real time", summary.scaled);
+        if summary.late_at_first > 0 {
+            let percent = 100.0 * summary.late_at_first as f64 / summary.scaled as f64;
+            line.push_str(&format!("; late at first and repeated: {} ({percent:.0} %)", summary.late_at_first));
+        }
         text.push_str(&screen.wrap(&line, "  ", "  "));
     }
     text
+}
+
+/// `1 drill`, `2 drills`.
+#[must_use]
+pub fn drills(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "drill" } else { "drills" })
 }
 
 /// The results in the JUnit format that CI systems read: a divergence is a failure, no verdict is an error.
@@ -264,10 +281,15 @@ mod tests {
         let all = Document::merge(vec![second.clone(), first.clone()]).unwrap();
         assert_eq!(all.results.iter().map(|judged| judged.number).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!((all.summary.matched, all.summary.diverged, all.summary.inconclusive), (1, 1, 1));
+        assert_eq!((all.missing(), first.missing()), (0, 1));
         assert_eq!((all.summary.wall_ms, all.summary.cpu_ms, all.summary.verdict()), (20, 40, Verdict::Diverged));
         assert!(Document::merge(vec![first.clone(), first.clone()]).unwrap_err().contains("several"));
         let stranger = Document { seed: Some(2), ..second };
-        assert!(Document::merge(vec![first, stranger]).unwrap_err().contains("not of one validation"));
+        assert!(
+            Document::merge(vec![first, stranger])
+                .unwrap_err()
+                .ends_with("3 drills with seed 1, and 3 drills with seed 2")
+        );
         assert!(Document::merge(Vec::new()).is_err());
     }
 

@@ -10,7 +10,10 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc, Once,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -47,6 +50,8 @@ pub(crate) struct Rig {
 impl Rig {
     pub(crate) fn new() -> Rig {
         static RIGS: AtomicU32 = AtomicU32::new(0);
+        static HEAR: Once = Once::new();
+        HEAR.call_once(hear_signals);
         let folder = tempfile::tempdir().unwrap();
         for name in ["state", "tmp", "cwd"] {
             fs::create_dir(folder.path().join(name)).unwrap();
@@ -173,6 +178,20 @@ impl Rig {
                 .collect::<Vec<String>>()
         });
         names.collect()
+    }
+}
+
+/// The program under test must not begin with signals ignored because we do: under nohup(1), or in the background of a
+/// script, which starts its jobs deaf to Ctrl-C. An ignored signal stays ignored across execve(2), a caught one becomes
+/// the default again (signal(7)).
+fn hear_signals() {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+    for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM].map(Signal::as_raw) {
+        if ignored & (1 << (signal - 1)) != 0 {
+            signal_hook::flag::register(signal, Arc::default()).unwrap();
+        }
     }
 }
 

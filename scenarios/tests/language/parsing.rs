@@ -21,6 +21,8 @@ fn error(value: Value) -> String {
 fn what_is_left_out_has_its_default() {
     assert_eq!(Scenario::from_value(minimal()).unwrap(), Scenario::new("n", "t"));
     assert_eq!(Scenario::parse(" {\"title\":\"t\",\n\"name\":\"n\"}\n").unwrap(), Scenario::new("n", "t"));
+    let marked = "\u{feff}{\"name\": \"n\", \"title\": \"t\"}";
+    assert_eq!(Scenario::from_bytes(marked.as_bytes()).unwrap(), Scenario::new("n", "t"));
 }
 
 #[test]
@@ -238,7 +240,7 @@ fn bad_settings_are_named_and_change_nothing() {
         ("grace_period_s=", "grace_period_s: \"\" is not a number: 0 to 20 s in steps of 0.1"),
         ("grace_period_s", "grace_period_s: a setting is written FIELD=VALUE"),
         ("grace-period=5", "grace-period: there is no such field; did you mean grace_period_s?"),
-        ("=5", ": there is no such field"),
+        ("=5", "=5: a setting is written FIELD=VALUE"),
         ("on_sigterm=true", "on_sigterm: \"true\" is unknown: \"drain\", \"default\" or \"ignore\""),
         ("pid_namespace=yes", "pid_namespace: \"yes\" is not a truth value: true or false"),
         (
