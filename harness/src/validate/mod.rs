@@ -88,8 +88,9 @@ pub fn merge(display: Display, args: &MergeArgs) -> anyhow::Result<ExitCode> {
         let mut text: String = bad.map(|judged| report::line(screen, judged)).collect();
         text.push_str(&report::summary(screen, &document.summary));
         if document.missing() > 0 {
-            let planned = report::drills(document.planned);
-            text.push_str(&format!("  of {planned}, {} in none of the files\n", are(document.missing())));
+            let verb = if document.missing() == 1 { "is" } else { "are" };
+            let planned = drills(document.planned);
+            text.push_str(&format!("  {} of {planned} {verb} in none of the files\n", document.missing()));
         }
         display.output().print(&text)?;
     }
@@ -98,10 +99,6 @@ pub fn merge(display: Display, args: &MergeArgs) -> anyhow::Result<ExitCode> {
         Verdict::Matched if document.missing() > 0 => Ok(ExitCode::from(Verdict::Inconclusive.exit_code())),
         _ => Ok(exit_code(&document)),
     }
-}
-
-fn are(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "is" } else { "are" })
 }
 
 fn exit_code(document: &Document) -> ExitCode {
