@@ -47,7 +47,8 @@ pub fn bench(display: Display, args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch().context("the handlers for Ctrl-C and the like can't be installed")?;
     let shell = host::shell_behaviour()?;
     let isolation = isolate();
-    let folder = tempfile::tempdir().map_err(|error| Failure::of_io("make", &std::env::temp_dir(), &error))?;
+    let folder =
+        TempDir::with_prefix("termdrill-").map_err(|error| Failure::of_io("make", &std::env::temp_dir(), &error))?;
     let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
     let bench = Bench { display, args, signals: &signals, shell, isolation, folder };
     let document = LocalSet::new().block_on(&runtime, bench.run())?;

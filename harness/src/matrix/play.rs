@@ -72,12 +72,15 @@ pub fn inner() -> anyhow::Result<ExitCode> {
         let seen = LocalSet::new().block_on(&runtime, async {
             let stop = StopPipe::new(control)?;
             tokio::select! {
-                seen = play(&cell, &isolation) => seen,
-                () = stop.stopped() => Ok(Seen::Inconclusive("it was stopped".to_owned())),
+                seen = play(&cell, &isolation) => seen.map(Some),
+                () = stop.stopped() => Ok(None),
             }
         });
         process::kill_all();
-        let seen = seen.unwrap_or_else(|error| Seen::Inconclusive(format!("{error:#}")));
+        let Some(seen) = seen.unwrap_or_else(|error| Some(Seen::Inconclusive(format!("{error:#}")))) else {
+            // Whoever stopped it waits for no result, and the place for it may be gone.
+            return Ok(ExitCode::FAILURE);
+        };
         fs::write(cell.directory.join(RESULT), serde_json::to_vec(&seen)?).context("the result can't be written")?;
         Ok(ExitCode::SUCCESS)
     })

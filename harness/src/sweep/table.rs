@@ -6,7 +6,10 @@ use super::{
     axis::{Axis, Choice},
     grid::Cell,
 };
-use crate::report::screen::{BAD, CAUTION, GOOD, QUIET, STRONG, Screen, paint};
+use crate::{
+    report::screen::{BAD, CAUTION, GOOD, QUIET, STRONG, Screen, paint},
+    validate::report::drills,
+};
 
 /// More cells than this are for a file or a picture.
 pub(super) const MOST_CELLS: usize = 1_500;
@@ -43,7 +46,7 @@ impl Counts {
 
 pub(super) fn summary(screen: Screen, counts: &Counts) -> String {
     let Counts { all, lossless, passing } = counts;
-    let parts = [format!("{all} drills"), format!("{lossless} lose nothing"), format!("the gate passes in {passing}")];
+    let parts = [drills(*all), format!("{lossless} lose nothing"), format!("the gate passes in {passing}")];
     screen.labelled("sweep", STRONG, &parts.join(screen.marks().separator))
 }
 

@@ -66,7 +66,8 @@ async fn work(lane: &Lane, isolation: &Isolation, control: OwnedFd) -> anyhow::R
     let (tasks, mut results) = UnixStream::from_std(socket)?.into_split();
     let mut tasks = BufReader::new(tasks).lines();
     fs::create_dir_all(&lane.directory).map_err(|error| Failure::of_io("make", &lane.directory, &error))?;
-    while let Some(line) = tasks.next_line().await? {
+    // Where the outer process was killed there is nobody left to tell.
+    while let Ok(Some(line)) = tasks.next_line().await {
         let task: Task = serde_json::from_str(&line)?;
         let judged = match drill(lane, isolation, &task, &stop).await {
             Ok(judged) => judged,
@@ -74,7 +75,9 @@ async fn work(lane: &Lane, isolation: &Isolation, control: OwnedFd) -> anyhow::R
         };
         let mut line = serde_json::to_vec(&judged)?;
         line.push(b'\n');
-        results.write_all(&line).await?;
+        if results.write_all(&line).await.is_err() {
+            break;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
