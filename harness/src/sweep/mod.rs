@@ -250,7 +250,6 @@ impl<'a> Sweep<'a> {
     /// Drills every claim of the answer.
     fn confirm(&self, answer: &Answer, isolation: &Isolation, control: OwnedFd) -> anyhow::Result<Vec<Confirmed>> {
         clock::sharpen();
-        clock::prefer_realtime();
         let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
         LocalSet::new().block_on(&runtime, async {
             let stop = StopPipe::new(control)?;
