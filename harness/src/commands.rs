@@ -1,16 +1,18 @@
 //! The commands that start no drill. Each prints its result and gives the exit status.
 
-use std::{ffi::OsString, io, process::ExitCode};
+use std::{ffi::OsString, io, path::PathBuf, process::ExitCode};
 
 use clap::{CommandFactory, builder::PossibleValuesParser};
-use scenarios::{Entrypoint, Host, Scenario, ShellBehaviour, catalogue, expect};
+use scenarios::{Entrypoint, Host, Scenario, catalogue, expect};
 use serde::Serialize;
 
 use crate::{
     cli::{Cli, Display, ModelArgs},
+    failure::Failure,
     input,
-    report::{self, Output, Screen, write_stdout},
+    report::{self, Output, Screen, file::ReportFile, write_stdout},
     runs::{self, Home},
+    shell::Shell,
 };
 
 impl Display {
@@ -70,7 +72,7 @@ pub fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what the model expects. `probe` looks at the machine, and is only asked where the answer counts.
+/// Prints what the model expects. `probe` looks at the machine, and is not asked where a person says what the shell does.
 ///
 /// # Errors
 /// The input is no scenario, the machine can't be looked at, or the output can't be written.
@@ -80,9 +82,10 @@ pub fn model(
     probe: impl FnOnce(&Scenario) -> anyhow::Result<Host>,
 ) -> anyhow::Result<ExitCode> {
     let scenario = input::load(&args.input.scenario, &args.input.settings, io::stdin().lock())?;
-    let host = match (&scenario.entrypoint, args.shell, scenario.expected_effect) {
-        (Entrypoint::Shell, None, _) | (Entrypoint::Custom(_), _, None) => probe(&scenario)?,
-        (_, choice, _) => Host { shell: choice.map_or(ShellBehaviour::Stays, Into::into), custom: None },
+    let host = match (args.shell, &scenario.entrypoint) {
+        // Nobody can say what a list of words does but the scenario and the machine.
+        (None, _) | (_, Entrypoint::Custom(_)) => probe(&scenario)?,
+        (Some(choice), _) => Shell::usual(choice.into()).host(&scenario),
     };
     let expected = expect(&scenario, &host);
     if args.json {
@@ -107,24 +110,34 @@ pub fn list_runs(display: Display, json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a stored run again.
+/// Prints a stored run again, and writes reports on it.
 ///
 /// # Errors
 /// There is no such run, it can't be read, or the output can't be written.
-pub fn replay(display: Display, run: &str, json: bool) -> anyhow::Result<ExitCode> {
-    // A path needs no home.
-    let path = match home() {
-        Ok(home) => home.find(run)?,
-        Err(_) if run.contains('/') => run.into(),
-        Err(failure) => return Err(failure.into()),
-    };
+pub fn replay(display: Display, run: &str, json: bool, reports: &[ReportFile]) -> anyhow::Result<ExitCode> {
+    report::file::check_run(reports)?;
+    let path = find_run(run)?;
     let stored = runs::read(&path)?;
+    report::file::write_run(reports, &stored.record, Some(&path))?;
     if json {
         write_stdout(&report::json::run(&stored.record, Some(&path))?)?;
     } else {
         display.output().print(&report::run::replay(display.screen(), &stored.record, Some(&path)))?;
     }
     Ok(ExitCode::from(stored.record.verdict.exit_code()))
+}
+
+/// The directory of the run that a person means.
+///
+/// # Errors
+/// There is no such run, or more than one.
+pub fn find_run(run: &str) -> Result<PathBuf, Failure> {
+    match home() {
+        Ok(home) => home.find(run),
+        // A path needs no home.
+        Err(_) if run.contains('/') => Ok(run.into()),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Prints completions for `shell`.
@@ -159,7 +172,7 @@ fn completed() -> clap::Command {
 ///
 /// # Errors
 /// It tells none.
-pub fn home() -> Result<Home, crate::failure::Failure> {
+pub fn home() -> Result<Home, Failure> {
     Home::from_env(|name| -> Option<OsString> { std::env::var_os(name) })
 }
 
@@ -185,7 +198,7 @@ mod tests {
             for offered in ["selftest", "speed", "verbose"] {
                 assert!(script.contains(offered), "{shell} lacks {offered}");
             }
-            for own_use in ["--fault", "-l fault", "print-pid", "matrix"] {
+            for own_use in ["--fault", "-l fault", "print-pid", "stand-still", "matrix"] {
                 assert!(!script.contains(own_use), "{shell} offers {own_use}");
             }
         }

@@ -3,9 +3,13 @@
 //! Both sides are in trace order. Events that are equal to the last field cancel out; what is left over on either
 //! side is put together by [`Identity`], and where that finds nothing, by what befell the same request or worker.
 
+mod shown;
+
 use scenarios::{Event, EventKind, RequestId, Stage, Tick, WorkerId};
 
 use crate::record::{Difference, Observed};
+
+pub use shown::{DifferenceKind, ShownDifference};
 
 /// What makes two events the same one: their kind, and the request and stage or the worker that they are about.
 ///

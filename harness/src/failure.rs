@@ -1,6 +1,9 @@
 //! What goes wrong outside a drill, as it is told to a person: what, what to do next, and the exit status.
 
-use std::{io, path::Path};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use thiserror::Error;
 
@@ -95,6 +98,12 @@ pub fn explain(error: &anyhow::Error) -> (String, u8) {
         text.push_str(&format!(" hint: {step}\n"));
     }
     (text, failure.map_or(UNABLE, |failure| failure.exit_code))
+}
+
+/// Tells a person on stderr of what does not keep a command from going on: `text` has no full stop.
+pub fn warn(text: &str) {
+    // With stderr gone there is nobody left to tell.
+    let _ = io::stderr().write_all(format!("warning: {text}\n").as_bytes());
 }
 
 #[cfg(test)]

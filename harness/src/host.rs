@@ -14,9 +14,10 @@ use scenarios::{
 use crate::{
     drill::{self, Clock, Extent, Setup, StopPipe},
     entry::{self, SH},
-    failure::Failure,
-    process,
+    failure::{self, Failure},
+    foreign, process,
     record::Observed,
+    shell::{self, Shell},
 };
 
 /// The hidden command of this program that prints its own pid.
@@ -45,23 +46,65 @@ pub fn shell_behaviour() -> anyhow::Result<ShellBehaviour> {
     }
 }
 
+/// The same as far as it matters: a scenario that no shell is in the way of does not have it looked up.
+///
+/// # Errors
+/// As [`shell_behaviour`].
+pub fn shell_behaviour_for(scenario: &Scenario) -> anyhow::Result<ShellBehaviour> {
+    match scenario.entrypoint {
+        Entrypoint::Shell => shell_behaviour(),
+        // No other form asks.
+        _ => Ok(ShellBehaviour::Stays),
+    }
+}
+
 /// What is known of this machine before any drill, as far as `scenario` needs it.
 ///
 /// # Errors
 /// As [`shell_behaviour`]; and a custom entrypoint without `expected_effect`, which only `run` can measure.
 pub fn look(scenario: &Scenario) -> anyhow::Result<Host> {
     if let (Entrypoint::Custom(command), None) = (&scenario.entrypoint, scenario.expected_effect) {
-        let effects = Effect::NAMED.map(|(name, _)| name).join(", ");
-        return Err(Failure::bad_input(format!("the model can't know what {command:?} does with SIGTERM"))
-            .hint(format!("say it with expected_effect ({effects}), or use `run`, which measures it"))
-            .into());
+        return Err(unknown_effect(command).into());
     }
-    let shell = match scenario.entrypoint {
-        Entrypoint::Shell => shell_behaviour()?,
-        // No other form asks.
-        _ => ShellBehaviour::Stays,
-    };
-    Ok(Host { shell, custom: None })
+    let host = shell_for([scenario])?.host(scenario);
+    if let Some(custom) = host.custom {
+        failure::warn(shell::remark(custom).trim_end_matches('.'));
+    }
+    Ok(host)
+}
+
+/// What `/bin/sh` does here, as far as one of these scenarios needs it; what none of them needs is not looked at, and taken to
+/// be as usual. Where it can't be seen what it does about SIGTERM, a person is told and the same is done.
+///
+/// # Errors
+/// As [`shell_behaviour`].
+pub fn shell_for<'a>(scenarios: impl IntoIterator<Item = &'a Scenario>) -> anyhow::Result<Shell> {
+    let mut behaviour = None;
+    let mut stays = false;
+    for scenario in scenarios {
+        if scenario.entrypoint == Entrypoint::Shell && behaviour.is_none() {
+            behaviour = Some(shell_behaviour()?);
+        }
+        stays |= shell::stays(scenario, behaviour.unwrap_or(ShellBehaviour::Stays));
+    }
+    let mut shell = Shell::usual(behaviour.unwrap_or(ShellBehaviour::Stays));
+    if stays {
+        match shell::seen_by_another() {
+            Ok(seen) => shell.on_sigterm = seen,
+            Err(error) => failure::warn(&format!(
+                "what {SH} does about SIGTERM could not be looked at, and is taken to be as usual: {error:#}"
+            )),
+        }
+    }
+    Ok(shell)
+}
+
+/// What is wrong with a custom entrypoint of which nobody said what it does, where nothing is run.
+#[must_use]
+pub fn unknown_effect(command: &[String]) -> Failure {
+    let effects = Effect::NAMED.map(|(name, _)| name).join(", ");
+    Failure::bad_input(format!("the model can't know what {command:?} does with SIGTERM"))
+        .hint(format!("say it with expected_effect ({effects}), or use `run`, which measures it"))
 }
 
 /// The directory of a measurement within that of its run.
@@ -69,6 +112,9 @@ pub const MEASUREMENT: &str = "measurement";
 
 /// How fast a custom entrypoint is measured: model seconds in one real second.
 pub const MEASURING_SPEED: f64 = 4.0;
+
+/// The same with a foreign worker, which has two real seconds to boot.
+const FOREIGN_MEASURING_SPEED: f64 = 1.0;
 
 /// The drill that measures the scenario's custom entrypoint: an idle worker of the same posture, and one SIGTERM.
 #[must_use]
@@ -101,6 +147,8 @@ pub async fn measure(setup: &Setup<'_>, stop: &StopPipe) -> anyhow::Result<Resul
     let setup = Setup {
         scenario: &scenario,
         clock: match setup.clock {
+            // Some runtimes take their time to boot, and what is measured is not how long.
+            Clock::Scaled { .. } if setup.foreign => Clock::Scaled { speed: FOREIGN_MEASURING_SPEED },
             Clock::Scaled { .. } => Clock::Scaled { speed: MEASURING_SPEED },
             Clock::Stepped => Clock::Stepped,
         },
@@ -155,12 +203,15 @@ fn behaviour(events: &[Observed], top: Option<i32>) -> Result<CustomBehaviour, S
     Ok(found)
 }
 
-/// The command that starts a worker: this program.
+/// The command that starts a worker: the foreign one, or this program.
 ///
 /// # Errors
 /// It can't be found out where this program is.
-pub fn worker_command() -> std::io::Result<Vec<OsString>> {
-    Ok(vec![std::env::current_exe()?.into_os_string(), "worker".into()])
+pub fn worker_command(foreign: Option<&foreign::Command>) -> std::io::Result<Vec<OsString>> {
+    match foreign {
+        Some(command) => Ok(command.words().iter().map(OsString::from).collect()),
+        None => Ok(vec![std::env::current_exe()?.into_os_string(), "worker".into()]),
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
 //! Drills a scenario until it is decided: looks at the machine, makes attempts, compares each with the model.
 
-use scenarios::{CustomBehaviour, Entrypoint, Expectation, Host, Outcome, Scenario, ShellBehaviour, expect};
+use scenarios::{
+    CustomBehaviour, Entrypoint, Expectation, Host, Outcome, Scenario, Schedule, ShellBehaviour, Signal, expect,
+};
+use worker::warm::{Standing, Warm};
 
 use crate::{
+    awake::{Awake, FAST},
     cli::ClockChoice,
     compare,
     drill::{self, Setup, StopPipe},
@@ -11,11 +15,10 @@ use crate::{
     isolation::Isolation,
     matrix,
     record::{Attempt, Difference, Observed, Reactions, Record, Verdict, last_seen},
+    shell,
     verdict::{self, Next},
 };
 
-/// Below this speed no attempt is made.
-const LOWEST_SPEED: f64 = 0.1;
 /// How many attempts are made on a stepped clock: what differs has to do so again.
 const STEPPED_ATTEMPTS: usize = 2;
 
@@ -30,28 +33,34 @@ pub struct Manner {
     pub attempts: usize,
 }
 
-/// Who is told of a drill while it goes on.
+/// Who is told of a drill while it goes on; nobody has to listen to all of it.
 pub trait Watch {
     /// What the model expects is known.
     ///
     /// # Errors
     /// What keeps it from being stored or shown; the drill is given up.
-    fn expected(&mut self, expected: &Expectation) -> anyhow::Result<()>;
+    fn expected(&mut self, _expected: &Expectation) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// Attempt `number`, from 1 on, begins.
     ///
     /// # Errors
     /// As [`Watch::expected`].
-    fn begin(&mut self, number: usize, speed: Option<f64>) -> anyhow::Result<()>;
+    fn begin(&mut self, _number: usize, _speed: Option<f64>) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// Something was observed.
-    fn observed(&mut self, observed: &Observed);
+    fn observed(&mut self, _observed: &Observed) {}
 
     /// An attempt has ended.
     ///
     /// # Errors
     /// As [`Watch::expected`].
-    fn end(&mut self, attempt: &Attempt) -> anyhow::Result<()>;
+    fn end(&mut self, _attempt: &Attempt) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// How soon the processes reacted to signals in the attempt that has ended.
     fn reacted(&mut self, _: Reactions) {}
@@ -60,7 +69,9 @@ pub trait Watch {
     ///
     /// # Errors
     /// As [`Watch::expected`].
-    fn repeat(&mut self, why: &str) -> anyhow::Result<()>;
+    fn repeat(&mut self, _why: &str) -> anyhow::Result<()> {
+        Ok(())
+    }
 }
 
 /// Drills the scenario of `setup`, whose clock is that of each attempt, until it is decided.
@@ -109,7 +120,8 @@ async fn prepare(setup: &Setup<'_>, shell: ShellBehaviour, stop: &StopPipe) -> a
         return Ok(Ready::No { why: format!("The scenario needs a PID namespace, and {why}.") });
     }
     let Entrypoint::Custom(command) = &scenario.entrypoint else {
-        return Ok(Ready::Yes { host: Host { shell, custom: None }, remarks: Vec::new() });
+        let (custom, remarks) = behind_a_shell(setup, shell).await;
+        return Ok(Ready::Yes { host: Host { shell, custom }, remarks });
     };
     let measured = match host::measure(setup, stop).await? {
         Ok(measured) => measured,
@@ -139,6 +151,20 @@ async fn prepare(setup: &Setup<'_>, shell: ShellBehaviour, stop: &StopPipe) -> a
     Ok(Ready::Yes { host: Host { shell, custom: Some(CustomBehaviour { effect, ..measured }) }, remarks })
 }
 
+/// What `/bin/sh` does in front of the worker where it is unlike other shells, and what a person should know of that.
+async fn behind_a_shell(setup: &Setup<'_>, behaviour: ShellBehaviour) -> (Option<CustomBehaviour>, Vec<String>) {
+    if !shell::stays(setup.scenario, behaviour) {
+        return (None, Vec::new());
+    }
+    match shell::of_this_machine(setup.directory).await {
+        Ok(seen) => {
+            let custom = seen.behaviour(setup.scenario);
+            (custom, custom.map(shell::remark).into_iter().collect())
+        }
+        Err(error) => (None, vec![format!("What /bin/sh does about SIGTERM could not be looked at: {error:#}.")]),
+    }
+}
+
 async fn attempt_until_decided(
     setup: &Setup<'_>,
     manner: Manner,
@@ -161,8 +187,8 @@ async fn attempt_until_decided(
         }
         let next = match manner.clock {
             ClockChoice::Scaled => {
-                let lower = record.attempts.last().map_or(speed, |last| verdict::lower_speed(speed, &last.lateness));
-                Some(lower).filter(|lower| *lower >= LOWEST_SPEED)
+                let lateness = record.attempts.last().map(|last| &*last.lateness).unwrap_or_default();
+                verdict::next_speed(manner.speed, speed, lateness)
             }
             ClockChoice::Stepped => Some(speed).filter(|_| number < STEPPED_ATTEMPTS),
         };
@@ -188,7 +214,10 @@ async fn attempt(
     watch: &mut dyn Watch,
     expected: &Expectation,
 ) -> anyhow::Result<Attempt> {
-    let trace = setup.kernel_trace.then(|| KernelTrace::start(setup.isolation));
+    let speed = setup.speed_if_alone();
+    let _awake = speed.filter(|speed| *speed > FAST).and_then(|_| Awake::keep());
+    let _warm = speed.and_then(|speed| Warm::keep(Standing::Ordinary, Schedule::new(0, speed).tick_ns));
+    let trace = setup.kernel_trace.then(|| KernelTrace::start(setup.isolation, &[Signal::TERM, Signal::KILL]));
     let done = drill::run(setup, stop, &mut |observed| watch.observed(observed)).await?;
     watch.reacted(done.reactions);
     let mut evidence = done.evidence;

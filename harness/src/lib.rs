@@ -2,7 +2,9 @@
 
 #![deny(unsafe_code)]
 
+pub mod awake;
 pub mod bench;
+pub mod check;
 pub mod cli;
 pub mod commands;
 pub mod compare;
@@ -10,6 +12,7 @@ pub mod drill;
 pub mod entry;
 pub mod evidence;
 pub mod failure;
+pub mod foreign;
 pub mod host;
 pub mod input;
 pub mod inspect;
@@ -22,7 +25,15 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod runs;
+pub mod runtime;
+pub mod scratch;
 pub mod selftest;
+pub mod shell;
+pub mod stream;
+pub mod style;
+mod svg;
 pub mod sweep;
 pub mod validate;
 pub mod verdict;
+pub mod watch;
+pub mod web;

@@ -10,9 +10,9 @@ use std::{
 
 use clap::Parser;
 use harness::{
-    bench,
+    bench, check,
     cli::{Cli, Command},
-    commands, failure, host, inspect, matrix, run, selftest, sweep, validate,
+    commands, failure, host, inspect, matrix, run, selftest, shell, sweep, validate, watch, web,
 };
 
 fn main() -> ExitCode {
@@ -35,13 +35,17 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Show { name, json } => commands::show(display, &name, json, host::look),
         Command::Model(args) => commands::model(display, &args, host::look),
         Command::Run(args) => run::outer(display, &args),
+        Command::Check(args) => check::outer(display, *args),
+        Command::CheckDrill => check::inner(),
         Command::Inspect(args) => inspect::inspect(display, &args),
         Command::Validate(args) => validate::validate(display, &args),
+        Command::Serve(args) => web::serve(&args),
         Command::Bench(args) => bench::bench(display, &args),
         Command::Merge(args) => validate::merge(display, &args),
         Command::Sweep(args) => sweep::outer(display, &args),
         Command::Runs { json } => commands::list_runs(display, json),
-        Command::Replay { run, json } => commands::replay(display, &run, json),
+        Command::Replay { run, json, reports } => commands::replay(display, &run, json, &reports),
+        Command::Watch(args) => watch::watch(display, &args),
         Command::Selftest(args) => selftest::run(display, &args),
         Command::Completions { shell } => commands::completions(shell),
         Command::Worker => Ok(worker::run()),
@@ -50,8 +54,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Matrix => matrix::inner(),
         Command::Cell => matrix::play::inner(),
         Command::Lane => validate::lane::inner(),
-        Command::Check => selftest::inner(),
+        Command::SelftestDrill => selftest::inner(),
         Command::SweepAndDrill => sweep::inner(),
         Command::PrintPid => commands::print_pid(),
+        Command::LookAtShell => shell::look_and_tell(),
+        Command::StandStill { looker } => Ok(shell::stand_still(looker)),
     }
 }

@@ -9,9 +9,8 @@ use std::{
 };
 
 use anyhow::Context;
-use scenarios::{Entrypoint, Expectation, Fault, Scenario, ShellBehaviour};
+use scenarios::{Expectation, Fault, Scenario, ShellBehaviour};
 use serde::{Deserialize, Serialize};
-use tokio::{runtime, task::LocalSet};
 use worker::clock;
 
 use crate::{
@@ -19,13 +18,15 @@ use crate::{
     commands,
     drill::{Extent, Setup, StopPipe},
     evidence::kernel,
-    failure::Failure,
-    host, input,
+    failure::{self, Failure},
+    foreign, host, input,
     isolation::{self, Isolation},
     judge::{self, Manner, Watch},
     record::{Attempt, Observed, Record},
-    report::{self, Screen, decision::Decisions, write_stdout},
+    report::{self, Screen, decision::Decisions, file::ReportFile, write_stdout},
     runs::{ObservedWriter, RunDir},
+    runtime,
+    stream::Message,
     verdict::MAX_ATTEMPTS,
 };
 
@@ -41,10 +42,47 @@ pub struct Job {
     speed: f64,
     attempts: usize,
     fault: Option<String>,
+    worker: Option<foreign::Command>,
     out: Option<PathBuf>,
     kernel_trace: bool,
     show: Show,
+    reports: Vec<ReportFile>,
     display: Display,
+}
+
+impl Job {
+    /// The job of an inner process that tells of the drill by [`Message`]s. What the shell does must be known where the
+    /// scenario's entrypoint is one; `speed` counts on a scaled clock only.
+    ///
+    /// # Errors
+    /// None that a scenario can cause.
+    pub fn told(scenario: &Scenario, shell: ShellBehaviour, clock: ClockChoice, speed: f64) -> serde_json::Result<Job> {
+        Job::plain(scenario, shell, clock, speed, Show::Messages)
+    }
+
+    /// A drill of `scenario` as it is, with our own worker; stored where runs are stored.
+    fn plain(
+        scenario: &Scenario,
+        shell: ShellBehaviour,
+        clock: ClockChoice,
+        speed: f64,
+        show: Show,
+    ) -> serde_json::Result<Job> {
+        Ok(Job {
+            scenario: serde_json::to_value(scenario)?,
+            shell,
+            clock,
+            speed,
+            attempts: MAX_ATTEMPTS,
+            fault: None,
+            worker: None,
+            out: None,
+            kernel_trace: false,
+            show,
+            reports: Vec::new(),
+            display: Display { verbose: false, ascii: false, color: Colour::Never },
+        })
+    }
 }
 
 /// What is shown of a run.
@@ -54,6 +92,7 @@ enum Show {
     Text,
     Json,
     Verdict,
+    Messages,
     Nothing,
 }
 
@@ -63,10 +102,9 @@ enum Show {
 /// Bad input; a machine that can't run any drill.
 pub fn outer(display: Display, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let scenario = input::load(&args.input.scenario, &args.input.settings, std::io::stdin().lock())?;
-    let shell = match scenario.entrypoint {
-        Entrypoint::Shell => host::shell_behaviour()?,
-        _ => ShellBehaviour::Stays,
-    };
+    let worker = args.worker.as_deref().map(|line| foreign::Command::read(line, Some(args.clock))).transpose()?;
+    report::file::check_run(&args.reports)?;
+    let shell = host::shell_behaviour_for(&scenario)?;
     let show = match (args.json, args.quiet) {
         (true, _) => Show::Json,
         (_, true) => Show::Verdict,
@@ -79,13 +117,17 @@ pub fn outer(display: Display, args: &RunArgs) -> anyhow::Result<ExitCode> {
         speed: args.speed,
         attempts: usize::from(args.attempts),
         fault: args.fault.map(|fault| fault.name().to_owned()),
+        worker,
         out: args.out.clone(),
         kernel_trace: args.kernel_trace,
         show,
+        reports: args.reports.clone(),
         display,
     };
-    kernel::remove_leftovers();
-    isolation::run_inside(&[INNER], &job)
+    // Of runs that were killed before this one, and then of this one.
+    let remove_leftovers = || drop(kernel::remove_leftovers());
+    remove_leftovers();
+    isolation::run_inside_and_then(&[INNER], &job, remove_leftovers)
 }
 
 /// Does the job that the outer process gave.
@@ -94,21 +136,20 @@ pub fn outer(display: Display, args: &RunArgs) -> anyhow::Result<ExitCode> {
 /// The run can't be stored or shown, or the machine can't run any drill.
 pub fn inner() -> anyhow::Result<ExitCode> {
     isolation::inside(|job: Job, isolation, control| {
-        clock::sharpen();
-        // Where it is allowed, and then for everything that the drill starts: what is drilled is signals and not the
-        // scheduler. Where it is not, what comes late is measured. On a stepped clock nothing can come late, and
-        // everybody else's programs would wait.
-        if job.clock == ClockChoice::Scaled {
-            clock::prefer_realtime();
-        }
-        let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
-        LocalSet::new().block_on(&runtime, run(job, isolation, control))
+        runtime::keep_time(job.clock);
+        runtime::block_on(run(job, isolation, control))?
     })
 }
 
 async fn run(job: Job, isolation: Isolation, control: OwnedFd) -> anyhow::Result<ExitCode> {
-    let (record, _) = play(&job, &isolation, &StopPipe::new(control)?).await?;
-    Ok(ExitCode::from(record.verdict.exit_code()))
+    match play(&job, &isolation, &StopPipe::new(control)?).await {
+        Ok((record, _)) => Ok(ExitCode::from(record.verdict.exit_code())),
+        Err(error) if job.show == Show::Messages => {
+            write_stdout(&report::json::line(&Message::of_error(&error))?)?;
+            Ok(ExitCode::from(failure::explain(&error).1))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Drills a scenario on the stepped clock, in this process, shows nothing, and stores the run; gives what it came to and
@@ -122,18 +163,7 @@ pub async fn stepped(
     isolation: &Isolation,
     stop: &StopPipe,
 ) -> anyhow::Result<(Record, PathBuf)> {
-    let job = Job {
-        scenario: serde_json::to_value(scenario)?,
-        shell,
-        clock: ClockChoice::Stepped,
-        speed: 1.0,
-        attempts: MAX_ATTEMPTS,
-        fault: None,
-        out: None,
-        kernel_trace: false,
-        show: Show::Nothing,
-        display: Display { verbose: false, ascii: false, color: Colour::Never },
-    };
+    let job = Job::plain(scenario, shell, ClockChoice::Stepped, 1.0, Show::Nothing)?;
     play(&job, isolation, stop).await
 }
 
@@ -147,8 +177,9 @@ async fn play(job: &Job, isolation: &Isolation, stop: &StopPipe) -> anyhow::Resu
     let fault = job.fault.as_deref().map(Fault::from_str).transpose().map_err(Failure::bad_input)?;
     let show = Shown { show: job.show, display: job.display, screen: job.display.screen() };
     show.text(|screen| report::run::heading(screen, &scenario))?;
+    show.message(|| Message::Stored(directory.path().to_owned()))?;
 
-    let worker = host::worker_command().context("the worker's program can't be found")?;
+    let worker = host::worker_command(job.worker.as_ref()).context("the worker's program can't be found")?;
     let path = directory.path().to_owned();
     let logs = path.clone();
     let log = move |worker| File::create(logs.join(format!("{worker}.log")));
@@ -159,20 +190,26 @@ async fn play(job: &Job, isolation: &Isolation, stop: &StopPipe) -> anyhow::Resu
         fault,
         extent: Extent::Whole,
         worker: &worker,
+        foreign: job.worker.is_some(),
         directory: &path,
         store: &store,
         log: &log,
         isolation,
         kernel_trace: job.kernel_trace,
+        alone: true,
     };
 
     let manner = Manner { clock: job.clock, speed: job.speed, attempts: job.attempts };
     let mut recorder = Recorder { directory, show, decisions: Decisions::new(show.screen, &[]), writer: Ok(None) };
     let mut record = judge::judge(&setup, job.shell, manner, stop, &mut recorder).await?;
+    if let Some(worker) = &job.worker {
+        record.reasons.push(format!("The workers were foreign ones: {}.", worker.line()));
+    }
     if let Some(fault) = fault {
         record.reasons.push(format!("The fault {fault} was seeded on purpose."));
     }
     recorder.directory.finish(&record)?;
+    report::file::write_run(&job.reports, &record, Some(&path))?;
     show.result(&record, &path)?;
     Ok((record, path))
 }
@@ -190,11 +227,13 @@ struct Recorder {
 impl Watch for Recorder {
     fn expected(&mut self, expected: &Expectation) -> anyhow::Result<()> {
         self.decisions = Decisions::new(self.show.screen, &expected.events);
-        Ok(self.directory.write_expected(expected)?)
+        self.directory.write_expected(expected)?;
+        Ok(self.show.message(|| Message::Expected(expected.clone()))?)
     }
 
     fn begin(&mut self, number: usize, speed: Option<f64>) -> anyhow::Result<()> {
         self.show.text(|screen| report::run::attempt_heading(screen, number, speed))?;
+        self.show.message(|| Message::Began { attempt: number, speed })?;
         self.writer = Ok(Some(self.directory.begin_attempt(speed)?));
         Ok(())
     }
@@ -211,13 +250,14 @@ impl Watch for Recorder {
         if let Some(evidence) = &attempt.evidence {
             self.directory.write_evidence(evidence, attempt.explanation.as_ref())?;
         }
-        match std::mem::replace(&mut self.writer, Ok(None))? {
-            Some(writer) => Ok(writer.finish(&attempt.events, &attempt.outcome)?),
-            None => Ok(()),
+        if let Some(writer) = std::mem::replace(&mut self.writer, Ok(None))? {
+            writer.finish(&attempt.events, &attempt.outcome)?;
         }
+        Ok(self.show.message(|| Message::Ended(Box::new(attempt.clone())))?)
     }
 
     fn repeat(&mut self, why: &str) -> anyhow::Result<()> {
+        self.show.message(|| Message::Repeated(why.to_owned()))?;
         Ok(self.show.text(|screen| report::run::repeat(screen, why))?)
     }
 }
@@ -235,7 +275,16 @@ impl Shown {
         if self.show == Show::Text { self.display.output().print(&text(self.screen)) } else { Ok(()) }
     }
 
+    fn message(&self, message: impl FnOnce() -> Message) -> Result<(), Failure> {
+        if self.show != Show::Messages {
+            return Ok(());
+        }
+        let line = report::json::line(&message()).map_err(|error| Failure::unable(error.to_string()))?;
+        write_stdout(&line)
+    }
+
     fn live(&self, decisions: &Decisions, observed: &Observed) -> Result<(), Failure> {
+        self.message(|| Message::Observed(observed.clone()))?;
         match decisions.line(observed).filter(|_| self.show == Show::Text) {
             Some(line) => self.display.output().print(&line),
             None => Ok(()),
@@ -246,6 +295,10 @@ impl Shown {
         match self.show {
             Show::Json => write_stdout(&report::json::run(record, Some(stored_in))?)?,
             Show::Text => self.text(|screen| report::run::closing(screen, record, Some(stored_in)))?,
+            Show::Messages => self.message(|| {
+                let Record { verdict, reasons, .. } = record.clone();
+                Message::Decided { verdict, reasons }
+            })?,
             Show::Nothing => {}
             Show::Verdict => self.display.output().print(&report::run::verdict(self.screen, record))?,
         }

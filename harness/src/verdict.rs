@@ -58,11 +58,23 @@ pub fn decide(attempts: &[Attempt], next_speed_available: bool) -> Next {
     }
 }
 
-/// The speed of the next attempt: half of the last one, or what the lateness of the last one calls for if that is less.
+/// No repetition is slower than this, in model seconds per real second: it takes two minutes then. What is late by a fifth
+/// of a second is so for reasons that more time does not help.
+const LOWEST_SPEED: f64 = 0.5;
+/// Where the first attempt is slow already, repetitions are up to so many times slower still.
+const SLOWER_STILL: f64 = 4.0;
+
+/// The speed of the next attempt after one at `speed`, if there can be one; the first one was at `first`.
+#[must_use]
+pub fn next_speed(first: f64, speed: f64, lateness: &[Lateness]) -> Option<f64> {
+    let lowest = LOWEST_SPEED.min(with_three_digits(first / SLOWER_STILL));
+    Some(lower_speed(speed, lateness).max(lowest)).filter(|lower| *lower < speed)
+}
+
+/// The speed of the next attempt if none is too low: half of the last one, or what the lateness of the last one calls for if that is less.
 /// A machine that is late by the same time again then has twice that time, but one hiccup does not cost more than a
 /// factor of eight.
-#[must_use]
-pub fn lower_speed(speed: f64, lateness: &[Lateness]) -> f64 {
+fn lower_speed(speed: f64, lateness: &[Lateness]) -> f64 {
     let too_long = lateness.iter().map(|late| late.closest_us as f64 / late.allowed_us.max(1) as f64);
     with_three_digits(speed / 2.0 / too_long.fold(1.0, f64::max).min(4.0))
 }
@@ -101,10 +113,11 @@ fn pace(attempt: &Attempt) -> String {
 /// Why an attempt that was followed by a match does not count.
 fn set_aside(attempt: &Attempt) -> String {
     match &attempt.difference {
-        Some(_) if attempt.in_time() => {
+        Some(difference) if attempt.in_time() => {
             format!(
-                "An attempt {} differed with everything in time, and the difference did not show again.",
-                pace(attempt)
+                "An attempt {} differed with everything in time, and the difference did not show again: {}",
+                pace(attempt),
+                difference.what
             )
         }
         _ => too_late(attempt),
@@ -161,6 +174,25 @@ mod tests {
         assert_eq!(lower_speed(60.0, &[late(90_000)]), 7.5);
         assert_eq!(lower_speed(200.0, &[late(2_508)]), 39.8);
         assert_eq!(lower_speed(0.3, &[]), 0.15);
+    }
+
+    #[test]
+    fn no_repetition_takes_longer_than_two_minutes_unless_the_first_attempt_did() {
+        let late = [Lateness {
+            part: Part::Kill,
+            allowed_us: 1_000,
+            count: 1,
+            median_us: 1,
+            worst_us: 90_000,
+            closest_us: 90_000,
+        }];
+        let mut speeds = vec![60.0];
+        while let Some(next) = next_speed(60.0, *speeds.last().unwrap(), &late) {
+            speeds.push(next);
+        }
+        assert_eq!(speeds, [60.0, 7.5, 0.937, 0.5]);
+        assert_eq!(next_speed(10.0, 10.0, &[]), Some(5.0));
+        assert_eq!([next_speed(0.6, 0.6, &late), next_speed(0.6, 0.15, &late)], [Some(0.15), None]);
     }
 
     /// What an attempt was like.

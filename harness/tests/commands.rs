@@ -101,7 +101,7 @@ fn bad_input_is_one_clear_error_and_status_2() {
     File::create(path("big.json")).unwrap().set_len(100 << 20).unwrap();
     fs::write(path("empty.json"), "").unwrap();
     fs::write(path("binary.json"), [0xff, 0, 0x1b, 0xc3]).unwrap();
-    let rows: [(&[&str], &[&str]); 13] = [
+    let rows: [(&[&str], &[&str]); 15] = [
         (&["model", "ignored-signl"], &["there is no scenario \"ignored-signl\"", "did you mean ignored-signal?"]),
         (&["run", "ignored-signl"], &["there is no scenario", "did you mean ignored-signal?"]),
         (&["show", "nothing-like-it"], &["there is no scenario", "termdrill list"]),
@@ -113,6 +113,8 @@ fn bad_input_is_one_clear_error_and_status_2() {
         (&["model", "ignored-signal", "--set", "grace_period_s=25"], &["grace_period_s: 25 ", "0 to 20 s"]),
         (&["run", "ignored-signal", "--set", "slots=2"], &["slots", "slots_per_worker"]),
         (&["run", "ignored-signal", "--speed", "1000"], &["a speed is a number from 0.1 to 200"]),
+        (&["check", "--grace", "-1", "--", "server"], &["'-1' for '--grace", "a time from 0 to a day with its unit"]),
+        (&["check", "--signal-at", "-1s", "--", "server"], &["'-1s' for '--signal-at"]),
         (&["replay", "latest"], &["no run is stored yet", "termdrill run ignored-signal"]),
         (&["replay", "20"], &["there is no run \"20\"", "termdrill runs"]),
     ];

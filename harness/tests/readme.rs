@@ -6,7 +6,7 @@ use std::{
     collections::BTreeSet,
     fs,
     os::unix::fs::symlink,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -161,6 +161,8 @@ fn every_command_does_what_the_readme_says() {
     let bin = directory.path().join("bin");
     fs::create_dir(&bin).unwrap();
     symlink(TERMDRILL, bin.join("termdrill")).unwrap();
+    // The commands are those of somebody in the repository.
+    symlink(concat!(env!("CARGO_MANIFEST_DIR"), "/../worker"), directory.path().join("worker")).unwrap();
 
     let examples: Vec<Example> =
         examples().into_iter().filter(|example| !NOT_RUN.contains(&example.line.as_str())).collect();
@@ -180,7 +182,7 @@ fn every_command_does_what_the_readme_says() {
                 let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
                 output.status.code() == Some(3) && text.contains(why)
             };
-            if inconclusive("The scenario needs a PID namespace, and") {
+            if inconclusive("The scenario needs a PID namespace, and") || inconclusive("no PID namespace can be made") {
                 eprintln!("skipped: {line} can't be tried here\n{text}");
                 return;
             }
@@ -198,7 +200,29 @@ fn every_command_does_what_the_readme_says() {
             );
         }
     }
-    assert_files_are_listed(&directory.path().join("mine"));
+    let stored = fs::read_dir(directory.path().join("state/termdrill/runs")).unwrap();
+    let runs: Vec<PathBuf> = stored.map(|run| run.unwrap().path()).chain([directory.path().join("mine")]).collect();
+    assert_files_are_listed(&runs);
+}
+
+/// The picture of the README is what the program makes of that drill; the clock does not matter to it.
+#[test]
+fn the_picture_is_up_to_date() {
+    let directory = tempfile::tempdir().unwrap();
+    let picture = directory.path().join("opening.svg");
+    let mut command = Command::new(TERMDRILL);
+    command.args(["run", "ignored-signal", "--clock", "stepped", "--quiet", "--report"]).arg(&picture);
+    let output = run(command.env("XDG_STATE_HOME", directory.path()).env("LC_ALL", "C.UTF-8"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.code() == Some(3) && text.contains("PID namespace") {
+        eprintln!("skipped: the drill can't be run here\n{text}");
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    let made = fs::read_to_string(picture).unwrap();
+    let kept = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/opening.svg")).unwrap();
+    assert!(made == kept, "make it anew: termdrill run ignored-signal --clock stepped --report docs/opening.svg");
+    assert!(README.contains("(docs/opening.svg)"));
 }
 
 fn shell(line: &str, directory: &Path, bin: &Path) -> Output {
@@ -225,13 +249,13 @@ fn comparable(line: &str) -> String {
     line.split(' ').filter(|word| !is_real_time(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// The files of a run are those of the README's table.
-fn assert_files_are_listed(run: &Path) {
+/// The files of all runs together are those of the README's table.
+fn assert_files_are_listed(runs: &[PathBuf]) {
     let section = README.split("## Stored runs").nth(1).unwrap().split("\n## ").next().unwrap();
     let cells = section.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
     let listed: BTreeSet<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
-    let names = fs::read_dir(run).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let names: BTreeSet<String> = names.collect();
+    let entries = runs.iter().filter(|run| !run.is_symlink()).flat_map(|run| fs::read_dir(run).unwrap());
+    let names: BTreeSet<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     for file in &listed {
         assert!(names.contains(*file), "there is no {file} in {names:?}");
     }

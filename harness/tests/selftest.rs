@@ -99,18 +99,16 @@ fn every_fault_is_caught_on_the_scaled_clock_where_it_can_show() {
 
 #[test]
 fn nothing_is_left_when_it_is_stopped() {
-    for signal in [Signal::INT, Signal::KILL] {
+    for (signal, clock) in [(Signal::INT, "scaled"), (Signal::KILL, "scaled"), (Signal::KILL, "stepped")] {
         let folder = TempDir::new().unwrap();
-        let mut child = start(&mut selftest(folder.path(), &["--clock", "scaled"]));
+        let mut child = start(&mut selftest(folder.path(), &["--clock", clock]));
         // In the middle: workers run.
         eventually("a worker", || marked(folder.path()).len() > 12);
         send(&child, signal);
         let ended = child.wait().unwrap();
         assert_eq!(ended.signal(), Some(signal.as_raw()));
         eventually("all processes gone", || marked(folder.path()).is_empty());
-        if signal == Signal::INT {
-            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "a temporary file is left");
-        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "a temporary file is left by {signal:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Entrypoint, HandlerInstalled, OnSigterm, Scenario, ShellBehaviour, Status, Tick,
+    Entrypoint, Event, EventKind, HandlerInstalled, OnSigterm, Scenario, ShellBehaviour, Status, Tick, WorkerId,
     prediction::{self, Manner, predict},
 };
 
@@ -35,6 +35,32 @@ impl Effect {
     pub fn name(self) -> &'static str {
         Effect::NAMED[self as usize].0
     }
+
+    /// What SIGTERM did by the events of a trace, in their order; `None` where it was sent to nobody, or nothing came of it
+    /// before they end. Of a trace of the model it is the effect that was expected.
+    #[must_use]
+    pub fn seen_in<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<Effect> {
+        let mut told: Option<WorkerId> = None;
+        let mut ready = false;
+        for event in events {
+            match event.kind {
+                // It is worker 1 that is told, and nobody else.
+                EventKind::WorkerReady { worker } if told.is_none() => ready |= worker == WorkerId::FIRST,
+                EventKind::SigtermSent { worker } => told = Some(worker),
+                kind if told.is_none() || kind.worker() != told => {}
+                EventKind::ReadinessWithdrawn { .. } => return Some(Effect::Drained),
+                EventKind::SigtermIgnored { .. } => return Some(Effect::Ignored),
+                EventKind::WorkerOrphaned { .. } => return Some(Effect::Orphaned),
+                // One that still boots has no readiness to withdraw, and owns nothing.
+                EventKind::WorkerExited { status, .. } if status == Status::SUCCESS && !ready => {
+                    return Some(Effect::Drained);
+                }
+                EventKind::WorkerExited { .. } => return Some(Effect::Terminated),
+                _ => {}
+            }
+        }
+        None
+    }
 }
 
 /// What is known of the machine that a scenario is to run on.
@@ -42,11 +68,12 @@ impl Effect {
 pub struct Host {
     /// What its `/bin/sh -c 'WORKER'` does.
     pub shell: ShellBehaviour,
-    /// What the scenario's custom entrypoint was measured to do. Without a measurement, `expected_effect` counts.
+    /// What the scenario's custom entrypoint was measured to do. Without a measurement, `expected_effect` counts. For a
+    /// shell or a script that stays in front of the worker: what it does where the machine's `/bin/sh` is an unusual one.
     pub custom: Option<CustomBehaviour>,
 }
 
-/// What a custom entrypoint does with a worker, its posture and its seat.
+/// What a custom entrypoint, or an unusual shell, does with a worker, its posture and its seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomBehaviour {
     /// What SIGTERM to the top does.
@@ -76,15 +103,16 @@ enum Top {
     Shell,
     /// A script whose trap passes SIGTERM on and reports how the worker ended.
     Trap,
-    /// A command of the user's own.
+    /// A command of the user's own, or a shell unlike others.
     Custom(CustomBehaviour),
 }
 
 impl Top {
     fn of(scenario: &Scenario, host: &Host) -> Top {
+        let or_as_seen = |usual: Top| host.custom.map_or(usual, Top::Custom);
         match (&scenario.entrypoint, host.shell) {
-            (Entrypoint::Shell, ShellBehaviour::Stays) | (Entrypoint::Script, _) => Top::Shell,
-            (Entrypoint::ScriptTrap, _) => Top::Trap,
+            (Entrypoint::Shell, ShellBehaviour::Stays) | (Entrypoint::Script, _) => or_as_seen(Top::Shell),
+            (Entrypoint::ScriptTrap, _) => or_as_seen(Top::Trap),
             (Entrypoint::Custom(_), _) => {
                 let declared = scenario.expected_effect.map(CustomBehaviour::of_init);
                 Top::Custom(host.custom.or(declared).unwrap_or(CustomBehaviour::of_init(Effect::Drained)))
@@ -105,6 +133,17 @@ pub struct Fate {
     pub survives_sigkill: bool,
 }
 
+/// The posture of worker 1 when SIGTERM comes: a handler that is not there yet is no handler.
+#[must_use]
+pub fn posture(scenario: &Scenario) -> OnSigterm {
+    let handler_in_place = scenario.handler_installed == HandlerInstalled::AtStart
+        || Tick::START + scenario.startup_s <= scenario.signal_at();
+    match scenario.on_sigterm {
+        OnSigterm::Drain if !handler_in_place => OnSigterm::Default,
+        posture => posture,
+    }
+}
+
 /// What SIGTERM at `signal` will do to worker 1, from its posture at that moment, its seat and its entrypoint.
 ///
 /// PID 1 of a PID namespace loses every signal whose action is the default one, from whoever it comes
@@ -112,13 +151,7 @@ pub struct Fate {
 /// foreground child passes nothing on; as PID 1 it is deaf itself, elsewhere it dies and leaves the child behind.
 #[must_use]
 pub fn fate(scenario: &Scenario, host: &Host) -> Fate {
-    let pid_namespace = scenario.pid_namespace;
-    let handler_in_place = scenario.handler_installed == HandlerInstalled::AtStart
-        || Tick::START + scenario.startup_s <= scenario.signal_at();
-    let posture = match scenario.on_sigterm {
-        OnSigterm::Drain if !handler_in_place => OnSigterm::Default,
-        posture => posture,
-    };
+    let (pid_namespace, posture) = (scenario.pid_namespace, posture(scenario));
     let chain: &[Manner] = match Top::of(scenario, host) {
         Top::Worker => &[],
         Top::Shell => &[Manner::WAITING_SHELL],
@@ -196,6 +229,24 @@ mod tests {
         // The boot that ends in the signal's tick ends before the signal is sent.
         late.signal_at_s = Span(200);
         assert_eq!(fate(&late, &host).effect, Drained);
+    }
+
+    #[test]
+    fn a_shell_unlike_others_does_what_was_seen_of_it() {
+        let seen = CustomBehaviour { effect: Ignored, status: Status::SIGTERM, top_stays: true };
+        for shell in [ShellBehaviour::Stays, ShellBehaviour::BecomesWorker] {
+            let host = Host { shell, custom: Some(seen) };
+            for form in [Entrypoint::Script, Entrypoint::ScriptTrap] {
+                let found = fate(&scenario(form, false, OnSigterm::Drain), &host);
+                assert_eq!(found, Fate { effect: Ignored, status: Status::SIGTERM, survives_sigkill: true });
+            }
+            // There is no shell in front of these.
+            for form in [Entrypoint::Exec, Entrypoint::ShellExec, Entrypoint::ScriptExec] {
+                assert_eq!(fate(&scenario(form, false, OnSigterm::Drain), &host).effect, Drained);
+            }
+            let effect = fate(&scenario(Entrypoint::Shell, false, OnSigterm::Drain), &host).effect;
+            assert_eq!(effect, if shell == ShellBehaviour::Stays { Ignored } else { Drained });
+        }
     }
 
     #[test]

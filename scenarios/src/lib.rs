@@ -21,6 +21,7 @@
 //! - [`catalogue`] holds scenarios that show one phenomenon each, and [`lesson`] what they are known to come to.
 //! - [`prediction`] follows SIGTERM through any command line that its rules know.
 //! - [`fate`](mod@fate) derives from posture, seat and entrypoint what SIGTERM does; [`model`] plays the drill.
+//! - [`view`] lays a trace out for a screen, by tick.
 //! - [`trace`] stores what happened, a line an event; [`wire`] is what a worker has to speak.
 
 #![forbid(unsafe_code)]
@@ -34,7 +35,7 @@ pub mod fields;
 pub mod id;
 pub mod lesson;
 pub mod model;
-mod near;
+pub mod near;
 pub mod outcome;
 pub mod parse;
 pub mod prediction;
@@ -44,6 +45,7 @@ pub mod scenario;
 pub mod status;
 pub mod time;
 pub mod trace;
+pub mod view;
 pub mod wire;
 
 pub use entrypoint::{Entrypoint, ShellBehaviour};
@@ -59,3 +61,4 @@ pub use scenario::{HandlerInstalled, OnSigterm, Scenario};
 pub use status::{Signal, Status};
 pub use time::{Schedule, Span, Tick};
 pub use trace::{Source, Trace};
+pub use view::{Frame, View};

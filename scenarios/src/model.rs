@@ -3,6 +3,8 @@
 //! It knows nothing of the router's code. The admission rule is stated here once more on purpose: an oracle that
 //! shares the code under test is blind to its bugs.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     Effect, Event, EventKind, Host, Outcome, Reason, RequestId, Scenario, Stage, Status, Tick, WorkerId,
     fate::{Fate, fate},
@@ -10,7 +12,7 @@ use crate::{
 };
 
 /// What the model expects of a drill.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expectation {
     /// Everything that will happen, in trace order.
     pub events: Vec<Event>,

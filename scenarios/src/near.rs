@@ -4,7 +4,8 @@
 const LONGEST: usize = 100;
 
 /// The one of `known` that `name` is most likely meant to be: one that it differs little from, or begins.
-pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.trim();
     if name.is_empty() || name.len() > LONGEST {
         return None;

@@ -108,6 +108,27 @@ impl WorkerState {
             WorkerState::Orphaned => "orphaned",
         }
     }
+
+    /// What an event makes of a worker that was in the state `before` (none before its start), with the status of its
+    /// top where that ends with it; `None` where the worker stays what it is.
+    #[must_use]
+    pub fn after(before: Option<WorkerState>, kind: &EventKind) -> Option<(WorkerState, Option<Status>)> {
+        let next = match *kind {
+            EventKind::WorkerStarted { .. } => (WorkerState::Starting, None),
+            EventKind::WorkerReady { .. } => (WorkerState::Ready, None),
+            EventKind::WorkerFailed { status, .. } => (WorkerState::Failed, Some(status)),
+            EventKind::ReadinessWithdrawn { .. } => (WorkerState::Draining, None),
+            EventKind::WorkerExited { status: Status::SIGKILL, .. } => (WorkerState::Killed, Some(Status::SIGKILL)),
+            EventKind::WorkerExited { status, .. } => match before {
+                Some(WorkerState::Draining) => (WorkerState::Exited, Some(status)),
+                _ => (WorkerState::Terminated, Some(status)),
+            },
+            EventKind::WorkerOrphaned { status, .. } => (WorkerState::Orphaned, Some(status)),
+            _ => return None,
+        };
+        // Only its start makes a worker known.
+        (before.is_some() || next.0 == WorkerState::Starting).then_some(next)
+    }
 }
 
 impl Outcome {
@@ -135,25 +156,7 @@ struct Fold {
 impl Fold {
     fn apply(&mut self, kind: &EventKind) {
         match *kind {
-            EventKind::StageEntered { .. } | EventKind::SigtermSent { .. } | EventKind::SigtermSkipped { .. } => {}
-            EventKind::SigtermIgnored { .. } | EventKind::SigkillSent { .. } | EventKind::OrphanExited { .. } => {}
             EventKind::ResultCommitted { request, sum, .. } => self.sums.push((request, sum)),
-            EventKind::WorkerStarted { worker } => {
-                self.workers.push(WorkerOutcome { worker, state: WorkerState::Starting, status: None });
-            }
-            EventKind::WorkerReady { worker } => self.turn(worker, WorkerState::Ready, None),
-            EventKind::WorkerFailed { worker, status } => self.turn(worker, WorkerState::Failed, Some(status)),
-            EventKind::ReadinessWithdrawn { worker } => self.turn(worker, WorkerState::Draining, None),
-            EventKind::WorkerExited { worker, status } => {
-                let draining = self.workers.iter().any(|w| w.worker == worker && w.state == WorkerState::Draining);
-                let state = match status {
-                    Status::SIGKILL => WorkerState::Killed,
-                    _ if draining => WorkerState::Exited,
-                    _ => WorkerState::Terminated,
-                };
-                self.turn(worker, state, Some(status));
-            }
-            EventKind::WorkerOrphaned { worker, status } => self.turn(worker, WorkerState::Orphaned, Some(status)),
             EventKind::InvocationKilled { request, .. } => self.killed.push(request),
             EventKind::RequestAdmitted { request, .. } => {
                 self.arrivals += 1;
@@ -163,13 +166,17 @@ impl Fold {
                 self.arrivals += 1;
                 self.rejected += 1;
             }
+            _ => self.turn(kind),
         }
     }
 
-    fn turn(&mut self, worker: WorkerId, state: WorkerState, status: Option<Status>) {
-        if let Some(known) = self.workers.iter_mut().find(|known| known.worker == worker) {
-            known.state = state;
-            known.status = status;
+    fn turn(&mut self, kind: &EventKind) {
+        let Some(worker) = kind.worker() else { return };
+        let known = self.workers.iter_mut().find(|known| known.worker == worker);
+        match (WorkerState::after(known.as_ref().map(|known| known.state), kind), known) {
+            (Some((state, status)), Some(known)) => (known.state, known.status) = (state, status),
+            (Some((state, status)), None) => self.workers.push(WorkerOutcome { worker, state, status }),
+            (None, _) => {}
         }
     }
 
@@ -196,11 +203,16 @@ impl Fold {
             killed: self.killed,
             running,
             sums: Sums(self.sums),
-            rejected_percent: one_decimal(f64::from(self.rejected) * 100.0 / f64::from(self.arrivals.max(1))),
+            rejected_percent: percent(self.rejected, self.arrivals),
             gate,
             workers: self.workers,
         }
     }
+}
+
+/// `part` of `whole` in percent, rounded to one decimal; 0 of nothing.
+pub(crate) fn percent(part: u16, whole: u16) -> f64 {
+    one_decimal(f64::from(part) * 100.0 / f64::from(whole.max(1)))
 }
 
 /// `value` rounded to one decimal; an exact half goes to the even digit, as everywhere in floating point.

@@ -110,6 +110,20 @@ pub enum Problem {
     },
 }
 
+impl Problem {
+    /// The name of the field that it is about, as it was given; none where it is about the whole scenario.
+    #[must_use]
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            Problem::UnknownField { field, .. } => Some(field),
+            Problem::RepeatedField { field, .. }
+            | Problem::MissingField { field, .. }
+            | Problem::BadValue { field, .. } => Some(field),
+            _ => None,
+        }
+    }
+}
+
 /// What is wrong with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Wrong {

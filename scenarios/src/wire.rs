@@ -2,11 +2,12 @@
 //!
 //! A worker is any program that keeps to this, in whatever language: it listens on `$PORT` with HTTP/1.1, answers
 //! `GET /readyz`, `GET /livez` and `POST /invocations`, tells its readiness by the systemd notify protocol
-//! (`sd_notify(3)`) and commits results to the store.
+//! (`sd_notify(3)`) and commits results to the store. One that is not this project's own is called a foreign worker;
+//! docs/worker-contract.md says it for those who write one.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Reason, Stage};
+use crate::{Reason, Stage, WorkerId};
 
 /// Environment variables that a worker is started with.
 pub mod env {
@@ -34,6 +35,14 @@ pub mod env {
     pub const FAIL_BOOT: &str = "TERMDRILL_FAIL_BOOT";
     /// The path of the result store, an SQLite database that exists already.
     pub const STORE: &str = "TERMDRILL_STORE";
+    /// The path of the store's other form, for programs without SQLite: a file that exists already, opened with O_APPEND.
+    /// A commit is one line ([`StoredResult`](super::StoredResult)) that is written with a single write(2). Only set for
+    /// foreign workers; each result goes to one of the two.
+    pub const STORE_LINES: &str = "TERMDRILL_STORE_LINES";
+    /// The path of a named pipe that takes the same messages as the notify socket, for programs without datagram sockets:
+    /// a message is written with a single write(2) and ends with an empty line. `MAINPID=` tells who speaks, as its own
+    /// PID namespace numbers it, since a pipe does not. Only set for foreign workers; each message goes to one of the two.
+    pub const NOTIFY_PIPE: &str = "TERMDRILL_NOTIFY_PIPE";
     /// A stream socket that the harness listens on: a path, or an abstract name after an `@`. When a connection to it
     /// ends, so does the harness, and the worker exits at once. Only set where no PID namespace takes care of that.
     pub const LIFELINE: &str = "TERMDRILL_LIFELINE";
@@ -42,6 +51,9 @@ pub mod env {
     /// has given away so far, and the next tick at which something is due, or `-`. A worker that is about to exit gives no
     /// answer. Without it the worker's clock is the real one.
     pub const CLOCK: &str = "TERMDRILL_CLOCK";
+    /// `true` to keep the worker's memory at hand while it waits, for a drill that has the machine to itself. Only set for
+    /// our own worker.
+    pub const KEEP_WARM: &str = "TERMDRILL_KEEP_WARM";
     /// The fault that the worker is seeded with.
     pub const FAULT: &str = "TERMDRILL_FAULT";
 }
@@ -61,6 +73,24 @@ pub struct InvocationRequest {
     pub request: u16,
     /// What to add up.
     pub addends: Vec<u32>,
+}
+
+/// A line of the result store in its form as a file: one committed result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredResult {
+    /// The request's number.
+    pub request: u16,
+    /// Who answered.
+    pub worker: WorkerId,
+    /// Its process, as its own PID namespace numbers it.
+    pub pid: u32,
+    /// What was added up.
+    pub addends: Vec<u32>,
+    /// The result.
+    pub sum: u32,
+    /// CLOCK_MONOTONIC at the commit, in microseconds.
+    pub committed_us: u64,
 }
 
 /// The body of a 503: why the worker refuses.

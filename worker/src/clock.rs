@@ -6,21 +6,25 @@
 
 use std::{
     io,
+    marker::PhantomData,
     num::NonZeroU64,
     os::fd::OwnedFd,
     time::{Duration, SystemTime},
 };
 
 use rustix::{
-    thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack},
+    process::getpriority_process,
+    thread::{
+        ClockId, CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity, set_current_timer_slack,
+    },
     time::{
         Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_create,
         timerfd_settime,
     },
 };
 use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue,
+    ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id, thread_schedule_policy,
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -116,6 +120,76 @@ pub fn prefer_realtime() -> bool {
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy).is_ok()
 }
 
+/// Does `work` as an ordinary thread, where the calling one is in the real-time class, and lets it return there afterwards.
+///
+/// Reaping a process is such work. The kernel then drops what it holds of that process's /proc, and waits in a loop for
+/// whoever is reading there, or is about to drop one of its threads: a real-time thread that loops keeps an ordinary one on
+/// its processor from ever being done, until the kernel takes it off after 0.95 s (`sched(7)`, `sched_rt_runtime_us`), and
+/// an equal one for the 0.1 s that its turn lasts.
+pub fn as_ordinary<T>(work: impl FnOnce() -> T) -> T {
+    let is_realtime = matches!(thread_schedule_policy(), Ok(ThreadSchedulePolicy::Realtime(_)));
+    if !is_realtime {
+        return work();
+    }
+    leave_realtime();
+    let done = work();
+    prefer_realtime();
+    done
+}
+
+/// Leaves the real-time class for good, if the calling thread is in it. Its nice value stays what it is.
+pub fn leave_realtime() {
+    if !matches!(thread_schedule_policy(), Ok(ThreadSchedulePolicy::Realtime(_))) {
+        return;
+    }
+    let nice = getpriority_process(None).unwrap_or(0);
+    let priority = ThreadPriorityValue::try_from(of_nice(nice)).unwrap_or_default();
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+    // Nothing forbids to become less, and to keep the nice value that one has.
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(priority), policy);
+}
+
+/// The library's own scale goes from 0, the nice value 19, to 99, the nice value -20, and rounds to whole nice values in
+/// between; this is the middle of those that mean `nice`.
+fn of_nice(nice: i32) -> u8 {
+    let share = (f64::from(nice) + 20.5) / 39.0;
+    (99.0 * (1.0 - share)).round().clamp(0.0, 99.0) as u8
+}
+
+/// A thread that keeps to one processor until this is dropped, which that same thread has to do.
+#[derive(Debug)]
+pub struct OneProcessor {
+    before: CpuSet,
+    /// No other thread's processors are meant.
+    _not_send: PhantomData<*const ()>,
+}
+
+/// Tries to confine the calling thread, and what it starts from now on, to the first of the processors that it may use
+/// (`sched_setaffinity(2)`).
+#[must_use]
+pub fn stay_on_one_processor() -> Option<OneProcessor> {
+    let before = sched_getaffinity(None).ok()?;
+    let first = (0..CpuSet::MAX_CPU).find(|&processor| before.is_set(processor))?;
+    let mut one = CpuSet::new();
+    one.set(first);
+    sched_setaffinity(None, &one).ok()?;
+    Some(OneProcessor { before, _not_send: PhantomData })
+}
+
+impl Drop for OneProcessor {
+    fn drop(&mut self) {
+        // It was allowed before.
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+/// Tries to move the calling thread into the SCHED_IDLE class, below every other program (`sched(7)`). Tells whether that
+/// was allowed.
+pub fn yield_to_everybody() -> bool {
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy).is_ok()
+}
+
 fn timespec(at_ns: u64) -> Timespec {
     // Both fit: 2^64 ns are 584 years.
     Timespec { tv_sec: (at_ns / 1_000_000_000).cast_signed(), tv_nsec: (at_ns % 1_000_000_000).cast_signed() }
@@ -171,10 +245,32 @@ mod tests {
     #[test]
     fn the_realtime_class_is_taken_where_it_is_allowed() {
         let realtime = prefer_realtime();
-        // The policy is field 41 of /proc/PID/stat (proc_pid_stat(5)), 2 for SCHED_RR; the first after the name, which
-        // ends in the last parenthesis, is field 3.
+        assert_eq!(policy() == "2", realtime);
+        let nice = || getpriority_process(None).unwrap();
+        let before = nice();
+        as_ordinary(|| assert_eq!(policy(), "0"));
+        assert_eq!((policy() == "2", nice()), (realtime, before));
+        leave_realtime();
+        assert_eq!((policy().as_str(), nice()), ("0", before));
+        // And it can be left for the lowest class of all.
+        assert!(yield_to_everybody());
+        assert_eq!(policy(), "5");
+    }
+
+    /// What the library makes of its scale, as its source has it.
+    #[test]
+    fn every_nice_value_has_its_place_on_the_scale() {
+        for nice in -20..=19 {
+            let ratio = 1.0 - f32::from(of_nice(nice)) / 99.0;
+            assert_eq!((39.0 * ratio) as i32 - 20, nice);
+        }
+    }
+
+    /// Field 41 of /proc/PID/stat (proc_pid_stat(5)): 2 for SCHED_RR, 5 for SCHED_IDLE. The first after the name, which
+    /// ends in the last parenthesis, is field 3.
+    fn policy() -> String {
         let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        assert_eq!(fields[41 - 3] == "2", realtime);
+        fields[41 - 3].to_owned()
     }
 }

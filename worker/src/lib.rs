@@ -4,7 +4,7 @@
 //! platforms: it listens on `$PORT`, tells its readiness, and what it does about SIGTERM is what it was told to do. The
 //! names of the variables and the shape of what it says are in [`scenarios::wire`].
 //!
-//! [`clock`] and [`store`] are for the harness too.
+//! [`clock`], [`store`] and [`warm`] are for the harness too.
 
 #![deny(unsafe_code)]
 
@@ -24,6 +24,7 @@ mod settings;
 mod sigterm;
 mod stepping;
 pub mod store;
+pub mod warm;
 
 use std::{
     io::{self, Write as _},
@@ -45,6 +46,7 @@ use crate::{
     settings::{Posture, Settings, SettingsError},
     sigterm::{Arrival, Handler, Sender},
     store::{StoreError, Writer},
+    warm::{Standing, Warm},
 };
 
 /// Runs a worker in this process until it ends by itself, and tells how: 0 when it has drained, 1 when it failed or
@@ -143,6 +145,7 @@ async fn live(
             None
         }
     };
+    let _warm = settings.keep_warm.then(|| Warm::keep(Standing::Equal, settings.schedule.tick_ns));
     let (drain, owner) = drain::new();
     let holdings = Mutex::new(Holdings::new(settings.slots));
     let worker =

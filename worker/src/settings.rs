@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) lifeline: Option<OsString>,
     /// Where the harness steps this worker's clock, if it does.
     pub(crate) clock: Option<OsString>,
+    /// Whether its memory is kept at hand.
+    pub(crate) keep_warm: bool,
 }
 
 /// No tick that a worker is told of lies beyond this one: over three years after the origin at the speed of life.
@@ -91,6 +93,7 @@ impl Settings {
             notify_socket: from.path(env::NOTIFY_SOCKET)?.map(PathBuf::into_os_string),
             lifeline: from.path(env::LIFELINE)?.map(PathBuf::into_os_string),
             clock: from.path(env::CLOCK)?.map(PathBuf::into_os_string),
+            keep_warm: from.parsed(env::KEEP_WARM, "true or false")?.unwrap_or(false),
         })
     }
 }

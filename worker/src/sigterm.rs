@@ -138,9 +138,30 @@ mod tests {
         u64::from_str_radix(line.trim(), 16).unwrap() & (1 << (SIGTERM - 1)) != 0
     }
 
-    /// One test, since a disposition belongs to the whole process.
+    /// A variable that tells a test that it has the process to itself.
+    const ALONE: &str = "SIGTERM_TEST_ALONE";
+
+    /// A disposition belongs to the whole process, so this one is played in one of its own: this program once more.
     #[test]
-    fn each_posture_shows_in_the_masks_and_a_signal_is_heard_with_its_sender() {
+    #[expect(clippy::disallowed_methods, reason = "the one place that starts these tests once more")]
+    fn what_is_ignored_is_dropped_when_it_is_sent() {
+        if std::env::var_os(ALONE).is_none() {
+            let name = "sigterm::tests::what_is_ignored_is_dropped_when_it_is_sent";
+            let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+            let played = again.args([name, "--exact", "--nocapture"]).env(ALONE, "yes").output().unwrap();
+            let said = String::from_utf8_lossy(&played.stdout);
+            assert!(played.status.success() && said.contains("1 passed"), "{played:?}");
+            return;
+        }
+        assert!(!term_bit("SigIgn"));
+        ignore().unwrap();
+        assert!(term_bit("SigIgn") && !term_bit("SigCgt"));
+        // It would end this process.
+        signal_hook::low_level::raise(SIGTERM).unwrap();
+    }
+
+    #[test]
+    fn a_handler_shows_in_the_masks_and_a_signal_is_heard_with_its_sender() {
         assert!(!term_bit("SigIgn") && !term_bit("SigCgt"));
 
         let mut handler = Some(install_handler(&Arrival::default()).unwrap());
@@ -160,9 +181,5 @@ mod tests {
             signal_hook::low_level::raise(SIGTERM).unwrap();
             received(&mut handler).await.unwrap();
         });
-
-        ignore().unwrap();
-        assert!(term_bit("SigIgn") && !term_bit("SigCgt"));
-        signal_hook::low_level::raise(SIGTERM).unwrap();
     }
 }

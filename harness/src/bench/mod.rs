@@ -9,8 +9,6 @@ use std::{fs, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use scenarios::{Scenario, ShellBehaviour, catalogue, random};
-use tempfile::TempDir;
-use tokio::{runtime, task::LocalSet};
 use worker::clock;
 
 use self::figures::{AtSpeed, Document, FORMAT, Latency, Throughput, VERSION};
@@ -21,8 +19,10 @@ use crate::{
     isolation::{Isolation, Signals, isolate},
     record::Verdict,
     report::{Output, json, write_stdout},
+    runtime,
+    scratch::Scratch,
     validate::{
-        crew::{Crew, Pace, stop_wakeup},
+        crew::{Crew, Pace, Places, stop_wakeup},
         default_jobs,
         item::{Cpu, Item, Judged},
     },
@@ -47,11 +47,9 @@ pub fn bench(display: Display, args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch().context("the handlers for Ctrl-C and the like can't be installed")?;
     let shell = host::shell_behaviour()?;
     let isolation = isolate();
-    let folder =
-        TempDir::with_prefix("termdrill-").map_err(|error| Failure::of_io("make", &std::env::temp_dir(), &error))?;
-    let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+    let folder = Scratch::make()?;
     let bench = Bench { display, args, signals: &signals, shell, isolation, folder };
-    let document = LocalSet::new().block_on(&runtime, bench.run())?;
+    let document = runtime::block_on(bench.run())??;
     drop(bench);
     signals.end_by_what_was_received()?;
     let Some(document) = document else { return Ok(ExitCode::SUCCESS) };
@@ -70,7 +68,7 @@ struct Bench<'a> {
     signals: &'a Signals,
     shell: ShellBehaviour,
     isolation: Isolation,
-    folder: TempDir,
+    folder: Scratch,
 }
 
 /// How drills are to be made for some time.
@@ -121,7 +119,7 @@ impl Bench<'_> {
         let mut lateness = Vec::new();
         for speed in SPEEDS {
             self.tell(&format!("lateness at speed {speed}"))?;
-            let manner = Manner { clock: ClockChoice::Scaled, lanes: cores(), speed, attempts: 1 };
+            let manner = Manner { clock: ClockChoice::Scaled, lanes: 1, speed, attempts: 1 };
             let Some(drilled) = self.drill(manner, |_| opening.clone()).await? else { return Ok(None) };
             lateness.push(AtSpeed::of(speed, &drilled.results));
         }
@@ -188,7 +186,8 @@ impl Bench<'_> {
         fs::create_dir_all(directory).map_err(|error| Failure::of_io("make", directory, &error))?;
         let scaled = Crew::waits(manner.clock);
         let isolation = self.isolation.clone();
-        Crew::start(manner.lanes, directory, isolation, self.shell, scaled, Pace::from(manner.speed), manner.attempts)
+        let places = Places { work: directory, scratch: Some(self.folder.path()), kept: None };
+        Crew::start(manner.lanes, places, isolation, self.shell, scaled, Pace::from(manner.speed), manner.attempts)
     }
 
     /// Says what is measured now, to a person who waits.

@@ -101,6 +101,12 @@ fn receive(socket: &UnixDatagram) -> io::Result<(Vec<Notice>, Option<i32>)> {
     Ok((notices(&bytes[..length]), pid.filter(|&pid| pid > 0)))
 }
 
+/// What a message that came by a named pipe says, and the pid of the speaker in its own PID namespace if it tells
+/// (`MAINPID`, `sd_notify(3)`).
+pub(super) fn by_pipe(message: &[u8]) -> (Vec<Notice>, Option<i32>) {
+    (notices(message), message.split(|&byte| byte == b'\n').find_map(|line| value(line, "MAINPID")))
+}
+
 /// The assignments of a message that concern readiness; others mean nothing here.
 fn notices(message: &[u8]) -> Vec<Notice> {
     let lines = || message.split(|&byte| byte == b'\n');
@@ -136,6 +142,8 @@ mod tests {
         assert_eq!(notices(b"X_TERMDRILL_SIGTERM_FROM=x\n\xff=1\nSTOPPING=1"), of_itself);
         let stamped = [Notice::Stopping { sigterm_from: None, at_us: Some(17) }];
         assert_eq!(notices(b"STOPPING=1\nMONOTONIC_USEC=17\n"), stamped);
+        assert_eq!(by_pipe(b"MAINPID=7\nREADY=1\n"), (vec![Notice::Ready], Some(7)));
+        assert_eq!(by_pipe(b"READY=1\n"), (vec![Notice::Ready], None));
         assert!(notices(b"X_TERMDRILL_SIGTERM_FROM=0\n").is_empty());
         assert!(notices(b"READY=0\nXREADY=1\nWATCHDOG=1").is_empty());
     }

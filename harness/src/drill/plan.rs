@@ -5,26 +5,33 @@
 
 use std::collections::BTreeSet;
 
-use scenarios::{Fault, RequestId, Scenario, Schedule, Span, Tick};
+use scenarios::{Fault, RequestId, Scenario, Schedule, Span, Stage, Tick};
 
 use super::Extent;
 use crate::{evidence::Look, record::Part};
 
 /// Where in its tick the harness does what, in percent.
+///
+/// What a worker does by itself in a tick comes first. Where a tick has none of that, the harness need not wait for it,
+/// and what it does there gets the time: the end of a PID namespace and a first connection take longest.
 mod percent {
+    /// The first thing that the harness does in a tick in which a worker does nothing by itself.
+    pub(super) const FIRST: u64 = 0;
     /// SIGTERM goes out, and the replacement is started right after it.
     pub(super) const SIGTERM: u64 = 25;
     /// It is judged whether SIGTERM did anything, when SIGKILL follows in the same tick.
     pub(super) const JUDGE_EARLY: u64 = 45;
-    /// SIGKILL goes out.
-    pub(super) const SIGKILL: u64 = 50;
+    /// SIGKILL goes out in the tick of SIGTERM.
+    pub(super) const SIGKILL_LAST: u64 = 50;
+    /// The same in any other tick.
+    pub(super) const SIGKILL: u64 = 35;
     /// It is judged whether SIGTERM did anything.
     pub(super) const JUDGE: u64 = 60;
     /// The request that arrives now is sent to a worker, in the tick of SIGTERM or SIGKILL.
     pub(super) const ADMISSION_LAST: u64 = 65;
-    /// The same in any other tick, where only completions come before it: it is what takes longest.
-    pub(super) const ADMISSION: u64 = 45;
-    /// A look is taken at the processes, some 50 µs for each: after all else that the harness does in a tick.
+    /// The same in any other tick. A connection is there by then, left by what has completed.
+    pub(super) const ADMISSION: u64 = 50;
+    /// A look is taken at the processes, some 50 µs for each: after all else that is done in a tick.
     pub(super) const LOOK: u64 = 75;
     /// The tick is over.
     pub(super) const END: u64 = 100;
@@ -45,6 +52,8 @@ pub enum Moment {
     Arrival(RequestId),
     /// Look at the processes of worker 1.
     Look(Look),
+    /// See whether the boots are over that foreign workers were begun with, and give up if not.
+    BootsGivenUp,
     /// End the drill.
     End,
 }
@@ -56,9 +65,58 @@ pub struct Plan {
     pub schedule: Schedule,
     moments: Vec<(u64, Moment)>,
     arrivals: BTreeSet<Tick>,
+    parts: Parts,
+}
+
+/// Where each part of a tick begins.
+#[derive(Clone, Debug)]
+struct Parts {
     signal_at: Tick,
     deadline: Tick,
+    /// In which a worker may have something to do by itself.
+    busy: BTreeSet<Tick>,
+    sigterm: u64,
     judge: u64,
+    sigkill: u64,
+}
+
+impl Parts {
+    fn new(scenario: &Scenario, deadline: Tick) -> Parts {
+        let (signal_at, busy) = (scenario.signal_at(), busy(scenario));
+        let from = |tick: Tick, otherwise: u64| if busy.contains(&tick) { otherwise } else { percent::FIRST };
+        let sigterm = from(signal_at, percent::SIGTERM);
+        let (judge, sigkill) = match signal_at == deadline {
+            true => (percent::JUDGE_EARLY, percent::SIGKILL_LAST),
+            false => (percent::JUDGE, from(deadline, percent::SIGKILL)),
+        };
+        Parts { signal_at, deadline, busy, sigterm, judge, sigkill }
+    }
+
+    /// A look takes its time, and more where it has not been taken for a while. In a tick with nothing else to do there is
+    /// more of that until the next one, in which a signal may be due.
+    fn look(&self, tick: Tick, arrivals: &[(RequestId, Tick)]) -> u64 {
+        let arrives = arrivals.iter().any(|(_, arrival)| *arrival == tick);
+        if arrives || tick == self.signal_at || self.busy.contains(&tick) { percent::LOOK } else { percent::FIRST }
+    }
+
+    fn admission(&self, tick: Tick) -> u64 {
+        if tick == self.signal_at || tick == self.deadline {
+            percent::ADMISSION_LAST
+        } else if self.busy.contains(&tick) {
+            percent::ADMISSION
+        } else {
+            percent::FIRST
+        }
+    }
+}
+
+/// The ticks in which a boot can end or an invocation get to its next stage or its end.
+fn busy(scenario: &Scenario) -> BTreeSet<Tick> {
+    let duration = scenario.invocation_s.0;
+    let steps = [Stage::Model.offset_ticks(duration), Stage::Tool.offset_ticks(duration), duration];
+    let boots = [Tick::START, scenario.signal_at()].map(|begun| begun + scenario.startup_s);
+    let invocations = scenario.arrivals().flat_map(|(_, arrival)| steps.map(|step| arrival + Span(step)));
+    boots.into_iter().chain(invocations).collect()
 }
 
 impl Plan {
@@ -70,28 +128,41 @@ impl Plan {
             Extent::Whole => (scenario.arrivals().collect(), Tick::END),
             Extent::Measurement => (Vec::new(), deadline),
         };
-        let judge = if signal_at == deadline { percent::JUDGE_EARLY } else { percent::JUDGE };
+        let parts = Parts::new(scenario, deadline);
         let mut moments = vec![
-            (schedule.within(signal_at, percent::SIGTERM), Moment::Sigterm),
-            (schedule.within(signal_at, judge), Moment::Judge),
-            (schedule.within(deadline, percent::SIGKILL), Moment::Sigkill),
+            (schedule.within(signal_at, parts.sigterm), Moment::Sigterm),
+            (schedule.within(signal_at, parts.judge), Moment::Judge),
+            (schedule.within(deadline, parts.sigkill), Moment::Sigkill),
             (schedule.within(end, percent::END), Moment::End),
         ];
         moments.extend(
-            looks(signal_at, deadline).map(|(t, look)| (schedule.within(t, percent::LOOK), Moment::Look(look))),
+            looks(signal_at, deadline)
+                .map(|(t, look)| (schedule.within(t, parts.look(t, &arrivals)), Moment::Look(look))),
         );
         if fault == Some(Fault::SignalsTwice) {
-            moments.push((schedule.within(signal_at, percent::SIGTERM), Moment::Sigterm));
+            moments.push((schedule.within(signal_at, parts.sigterm), Moment::Sigterm));
         }
         if scenario.boot_replacement {
-            moments.push((schedule.within(signal_at, percent::SIGTERM), Moment::Replacement));
+            moments.push((schedule.within(signal_at, parts.sigterm), Moment::Replacement));
         }
-        let admission = |tick| admission_percent(tick, signal_at, deadline);
-        moments
-            .extend(arrivals.iter().map(|&(request, t)| (schedule.within(t, admission(t)), Moment::Arrival(request))));
+        moments.extend(
+            arrivals.iter().map(|&(request, t)| (schedule.within(t, parts.admission(t)), Moment::Arrival(request))),
+        );
         moments.sort_unstable();
         let arrivals = arrivals.into_iter().map(|(_, t)| t).collect();
-        Plan { schedule, moments, arrivals, signal_at, deadline, judge }
+        Plan { schedule, moments, arrivals, parts }
+    }
+
+    /// The same plan for foreign workers: those that the drill begins with are given up when they are not ready
+    /// `patience_ns` after `ready_at`.
+    #[must_use]
+    pub fn for_foreign_workers(mut self, ready_at: Tick, patience_ns: u64) -> Plan {
+        let at_ns = self.schedule.start_of(ready_at) + patience_ns;
+        let before = self.moments.iter().filter(|(planned_ns, _)| *planned_ns <= at_ns).count();
+        if before < self.moments.len() {
+            self.moments.insert(before, (at_ns, Moment::BootsGivenUp));
+        }
+        self
     }
 
     /// The planned moments in order, each with its real time in nanoseconds of CLOCK_MONOTONIC.
@@ -103,13 +174,13 @@ impl Plan {
     /// When SIGTERM is due.
     #[must_use]
     pub fn sigterm_ns(&self) -> u64 {
-        self.schedule.within(self.signal_at, percent::SIGTERM)
+        self.schedule.within(self.parts.signal_at, self.parts.sigterm)
     }
 
     /// When SIGKILL is due.
     #[must_use]
     pub fn sigkill_ns(&self) -> u64 {
-        self.schedule.within(self.deadline, percent::SIGKILL)
+        self.schedule.within(self.parts.deadline, self.parts.sigkill)
     }
 
     /// How late in microseconds a thing of `part` that was due in `tick` may be: until the harness acts next in that
@@ -117,14 +188,15 @@ impl Plan {
     #[must_use]
     pub fn allowed_us(&self, part: Part, tick: Tick) -> u64 {
         let arrival = self.admission_or_end(tick);
-        let deadline = if tick == self.deadline { percent::SIGKILL } else { arrival };
+        let Parts { signal_at, sigterm, judge, sigkill, .. } = self.parts;
+        let deadline = if tick == self.parts.deadline { sigkill } else { arrival };
         let (from, until) = match part {
             Part::Start if tick == Tick::START => (0, percent::END),
-            Part::Start => (percent::SIGTERM, percent::END),
-            Part::Completion | Part::Boot if tick == self.signal_at => (0, percent::SIGTERM),
+            Part::Start => (sigterm, percent::END),
+            Part::Completion | Part::Boot if tick == signal_at => (0, sigterm),
             Part::Completion | Part::Boot | Part::Exit => (0, deadline),
-            Part::Signal => (percent::SIGTERM, self.judge),
-            Part::Kill => (percent::SIGKILL, arrival),
+            Part::Signal => (sigterm, judge),
+            Part::Kill => (sigkill, arrival),
             Part::Admission => (arrival, percent::END),
         };
         (self.schedule.tick_ns * (until - from) / 100) / 1000
@@ -133,7 +205,7 @@ impl Plan {
     /// Where in `tick` the harness admits, or the end of a tick in which it does not.
     fn admission_or_end(&self, tick: Tick) -> u64 {
         match self.arrivals.contains(&tick) {
-            true => admission_percent(tick, self.signal_at, self.deadline),
+            true => self.parts.admission(tick),
             false => percent::END,
         }
     }
@@ -165,10 +237,6 @@ fn deadline(scenario: &Scenario, fault: Option<Fault>) -> Tick {
         Some(Fault::GraceFromStart) => Tick::START + scenario.grace_period_s,
         _ => right,
     }
-}
-
-fn admission_percent(tick: Tick, signal_at: Tick, deadline: Tick) -> u64 {
-    if tick == signal_at || tick == deadline { percent::ADMISSION_LAST } else { percent::ADMISSION }
 }
 
 #[cfg(test)]
@@ -223,14 +291,48 @@ mod tests {
     }
 
     #[test]
+    fn a_look_has_all_of_a_tick_in_which_nothing_else_is_done() {
+        let looks = |scenario: &Scenario| {
+            let plan = plan(scenario);
+            let looks = plan.moments().iter().filter(|(_, moment)| matches!(moment, Moment::Look(_)));
+            looks.map(|(at_ns, _)| at_ns / 100_000).collect::<Vec<_>>()
+        };
+        let mut scenario = Scenario::new("opening", "opening");
+        // In percent of a tick: before SIGTERM, which is due at 30 s, after it, and before SIGKILL.
+        assert_eq!(looks(&scenario), [29_900, 30_075, 39_900]);
+        // A request arrives at 30 s, and at 40 s the one of 20 s can complete.
+        scenario.request_interval_s = Span::seconds(1);
+        scenario.signal_at_s = Span(301);
+        assert_eq!(looks(&scenario), [30_075, 30_175, 40_075]);
+    }
+
+    #[test]
     fn the_time_that_is_allowed_ends_where_the_harness_acts_next() {
         let plan = plan(&Scenario::new("opening", "opening"));
         // At 10x a tick is 10 ms. A request arrives at 31 s, none at 32 s; SIGTERM is due at 30 s, SIGKILL at 40 s.
-        assert_eq!(plan.allowed_us(Part::Completion, Tick(310)), 4_500);
+        // Something can complete at 31 s, nothing at 30 s, at 40 s, and when the first request is admitted at 5 s.
+        assert_eq!(plan.allowed_us(Part::Completion, Tick(310)), 5_000);
         assert_eq!(plan.allowed_us(Part::Completion, Tick(320)), 10_000);
-        assert_eq!(plan.allowed_us(Part::Completion, Tick(300)), 2_500);
-        assert_eq!(plan.allowed_us(Part::Exit, Tick(400)), 5_000);
-        assert_eq!(plan.allowed_us(Part::Kill, Tick(400)), 5_000);
-        assert_eq!(plan.allowed_us(Part::Admission, Tick(310)), 5_500);
+        assert_eq!(plan.allowed_us(Part::Signal, Tick(300)), 6_000);
+        assert_eq!(plan.allowed_us(Part::Kill, Tick(400)), 10_000);
+        assert_eq!(plan.allowed_us(Part::Admission, Tick(310)), 5_000);
+        assert_eq!(plan.allowed_us(Part::Admission, Tick(50)), 10_000);
+    }
+
+    #[test]
+    fn what_a_worker_does_by_itself_comes_before_what_the_harness_does_in_that_tick() {
+        let mut scenario = Scenario::new("tie", "tie");
+        // Requests of 11 s and 21 s complete when SIGTERM and SIGKILL are due.
+        scenario.invocation_s = Span::seconds(20);
+        scenario.signal_at_s = Span::seconds(31);
+        scenario.grace_period_s = Span::seconds(10);
+        let tied = plan(&scenario);
+        assert_eq!(tied.allowed_us(Part::Completion, Tick(310)), 2_500);
+        assert_eq!(tied.allowed_us(Part::Completion, Tick(410)), 3_500);
+        assert_eq!(tied.allowed_us(Part::Kill, Tick(410)), 6_500);
+        // The first workers get ready at 4 s: nothing arrives then; at 3 s they would get ready as a request arrives.
+        assert_eq!(tied.allowed_us(Part::Boot, Tick(40)), 10_000);
+        scenario.startup_s = Span::seconds(3);
+        assert_eq!(plan(&scenario).allowed_us(Part::Boot, Tick(30)), 5_000);
     }
 }

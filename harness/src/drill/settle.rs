@@ -3,7 +3,7 @@
 //! Truth about completion is the store and not the answer: what is in it was committed, acknowledged or not, and what
 //! is not in it was not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use scenarios::{Event, EventKind, RequestId, Schedule, Status, Tick, WorkerId};
 use worker::store::Row;
@@ -14,23 +14,35 @@ use crate::record::Observed;
 #[must_use]
 pub fn settle(mut events: Vec<Observed>, rows: &[Row], schedule: Schedule) -> (Vec<Observed>, Vec<String>) {
     let mut remarks = Vec::new();
-    let stored: BTreeMap<RequestId, &Row> = rows.iter().map(|row| (row.request, row)).collect();
-    let mut acknowledged = BTreeSet::new();
+    // A store without a key may hold several results of a request; the first one counts.
+    let mut stored: BTreeMap<RequestId, Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        stored.entry(row.request).or_default().push(row);
+    }
+    let mut acknowledged: BTreeMap<RequestId, usize> = BTreeMap::new();
     events.retain_mut(|observed| {
         let EventKind::ResultCommitted { request, worker, ref mut sum } = observed.event.kind else { return true };
-        let Some(row) = stored.get(&request) else {
+        let Some(copies) = stored.get(&request) else {
             remarks.push(format!(
                 "{request} was acknowledged by {worker} as committed, but the store has no result of it"
             ));
             return false;
         };
-        if !acknowledged.insert(request) {
+        let earlier = acknowledged.entry(request).or_default();
+        *earlier += 1;
+        let Some(row) = copies.get(*earlier - 1) else {
             // It is kept, since it was done: only the store's key kept it from having an effect.
+            let kept = copies.first().map_or(worker, |row| row.worker);
             remarks.push(format!(
-                "{request} was committed once more by {worker}; the store refused that and kept the result of {}",
-                row.worker
+                "{request} was committed once more by {worker}; the store refused that and kept the result of {kept}"
             ));
             return true;
+        };
+        if *earlier > 1 {
+            remarks.push(format!(
+                "{request} was committed once more by {worker}; the store holds it {} times",
+                copies.len()
+            ));
         }
         if row.sum != *sum {
             remarks.push(format!("{request} was acknowledged with the sum {sum}, but the store has {}", row.sum));
@@ -42,7 +54,8 @@ pub fn settle(mut events: Vec<Observed>, rows: &[Row], schedule: Schedule) -> (V
         true
     });
     // What is left was committed and never acknowledged: the worker died, or the connection broke, in between.
-    for row in stored.values().filter(|row| !acknowledged.contains(&row.request)) {
+    let told = |row: &Row| acknowledged.get(&row.request).copied().unwrap_or(0);
+    for row in stored.values().flat_map(|copies| copies.iter().skip(copies.first().map_or(0, |row| told(row)))) {
         let Row { request, worker, sum, committed_us, .. } = **row;
         let at_ns = committed_us.saturating_mul(1000);
         let t = schedule.tick_at(at_ns + 999);
@@ -137,6 +150,18 @@ mod tests {
             settle(vec![observed(30, committed(8)), observed(30, committed(7))], &[row(8)], SCHEDULE);
         assert_eq!(kinds(&events), [committed(8), committed(7)]);
         assert!(remarks.len() == 1 && remarks[0].contains("once more"), "{remarks:?}");
+    }
+
+    #[test]
+    fn a_store_without_a_key_shows_what_was_committed_twice() {
+        let twice = [row(8), Row { sum: 9, ..row(8) }];
+        let told_twice = vec![observed(30, committed(8)), observed(30, committed(9))];
+        let (events, remarks) = settle(told_twice, &twice, SCHEDULE);
+        assert_eq!(kinds(&events), [committed(8), committed(9)]);
+        assert!(remarks.len() == 1 && remarks[0].contains("holds it 2 times"), "{remarks:?}");
+        let (events, remarks) = settle(vec![observed(30, committed(8))], &twice, SCHEDULE);
+        assert_eq!(kinds(&events), [committed(8), committed(9)]);
+        assert!(remarks.len() == 1 && remarks[0].contains("never acknowledged"), "{remarks:?}");
     }
 
     #[test]

@@ -3,73 +3,23 @@
 //! Everything that happens comes in as an [`Input`] with the moment at which it happened, is turned into the events
 //! of the trace, and gives the [`Act`]s that are to be carried out.
 
-use std::{collections::BTreeMap, io::ErrorKind, net::SocketAddr};
+pub(super) mod foreign;
+mod moments;
+mod observations;
+mod processes;
+mod requests;
 
-use router::{Ending, Failure, Policy, Routed, Router, State as Seat, Tie};
-use scenarios::{
-    Event, EventKind, Fault, Reason, RequestId, Scenario, Signal, Span, Stage, Status, Tick, WorkerId,
-    wire::{Progress, ProgressStep},
-};
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use router::{Policy, Router, Tie};
+use scenarios::{EventKind, Fault, RequestId, Scenario, Span, Tick, WorkerId};
 
 use super::{
+    input::{Act, Input},
     lateness::LatenessLog,
-    notify::Notice,
     plan::{Moment, Plan},
 };
-use crate::{
-    evidence::Look,
-    record::{Observed, Part},
-};
-
-/// Something that happened.
-#[expect(missing_docs, reason = "the fields say what they are: each is of the type of that name")]
-#[derive(Debug)]
-pub enum Input {
-    /// A planned moment has come.
-    Due(Moment),
-    /// A worker's top runs.
-    Started { worker: WorkerId, pid: i32 },
-    /// A worker's top could not be started.
-    NotStarted { worker: WorkerId, problem: String },
-    /// A signal was sent to a worker's top.
-    Sent { worker: WorkerId, signal: Signal },
-    /// A worker told about its readiness.
-    Notified { worker: WorkerId, notice: Notice, pid: Option<i32> },
-    /// A worker's top ended; `survivors` are the processes below it that live on.
-    TopEnded { worker: WorkerId, status: Status, survivors: Vec<i32> },
-    /// The last of the survivors of a worker's top ended.
-    SurvivorsEnded { worker: WorkerId },
-    /// A worker accepted a request, at this moment of its own clock.
-    Accepted { request: RequestId, slot: u8, at_us: u64 },
-    /// A worker refused a request.
-    Refused { request: RequestId, reason: Reason },
-    /// A request came to nothing in another way.
-    Failed { request: RequestId, failure: Failure },
-    /// An invocation got further.
-    Progress { request: RequestId, progress: Progress },
-    /// The answer to an accepted request is over.
-    Ended { request: RequestId, ending: Ending },
-    /// Something that had to happen did not, in a time that is more than enough.
-    GivenUp { what: String },
-    /// A person, or whoever started us, wants the drill to stop.
-    Stop,
-}
-
-/// Something to do.
-#[expect(missing_docs, reason = "the fields say what they are: each is of the type of that name")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// Start this worker.
-    Start(WorkerId),
-    /// Send the signal to the worker's top.
-    Send(WorkerId, Signal),
-    /// Look at the processes of the worker. `speaker` is the process that spoke for it last.
-    Look { worker: WorkerId, speaker: Option<i32>, look: Look },
-    /// Send the request, which arrived at this tick, to the worker.
-    Dispatch { request: RequestId, worker: WorkerId, addr: SocketAddr, tick: Tick },
-    /// The drill is over.
-    Finish,
-}
+use crate::record::{Observed, Part};
 
 /// A running drill.
 #[derive(Debug)]
@@ -81,6 +31,7 @@ pub struct Drill {
     /// The worker that is told to stop.
     target: WorkerId,
     fault: Option<Fault>,
+    foreign: bool,
     router: Router,
     workers: BTreeMap<WorkerId, Worker>,
     requests: BTreeMap<RequestId, Request>,
@@ -182,6 +133,7 @@ impl Drill {
             addresses,
             target,
             fault,
+            foreign: false,
             router: Router::new(policy),
             workers: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -312,6 +264,11 @@ impl Drill {
                 self.problems.push(what);
                 Vec::new()
             }
+            Input::NotListening { worker: _ } => {
+                let late_us = at_ns.saturating_sub(self.plan.schedule.origin_ns) / 1000;
+                self.lateness.add(Part::Start, late_us, 0);
+                Vec::new()
+            }
             Input::Started { worker, pid } => {
                 self.started(at_ns, worker, pid);
                 Vec::new()
@@ -372,374 +329,6 @@ impl Drill {
                     matches!(observed.event.kind, EventKind::SigtermSkipped { .. })
                 })
             })
-    }
-
-    // Planned moments.
-
-    fn due(&mut self, at_ns: u64, moment: Moment) -> Option<Act> {
-        match moment {
-            Moment::Sigterm => {
-                if self.target_is_there() {
-                    return Some(Act::Send(self.target, Signal::TERM));
-                }
-                self.late(at_ns, self.plan.sigterm_ns(), Part::Signal);
-                self.observe(at_ns, EventKind::SigtermSkipped { worker: self.target });
-                None
-            }
-            Moment::Replacement => {
-                self.planned_starts_left = self.planned_starts_left.saturating_sub(1);
-                self.start_worker(self.plan.schedule.tick_at(self.plan.sigterm_ns()))
-            }
-            Moment::Judge => {
-                let worker = self.workers.get_mut(&self.target)?;
-                if worker.told == Told::Sigterm && !matches!(worker.life, Life::Orphan | Life::Ended(_)) {
-                    worker.told = Told::Ignores;
-                    self.observe(at_ns, EventKind::SigtermIgnored { worker: self.target });
-                }
-                None
-            }
-            Moment::Sigkill if self.fault == Some(Fault::TakesSignalForEnd) && self.target_was_told() => None,
-            Moment::Sigkill => self.target_is_there().then_some(Act::Send(self.target, Signal::KILL)),
-            Moment::Arrival(request) => {
-                self.arrivals_left = self.arrivals_left.saturating_sub(1);
-                self.arrive(at_ns, request)
-            }
-            Moment::Look(look) => {
-                let speaker = self.workers.get(&self.target).and_then(|worker| worker.pid);
-                Some(Act::Look { worker: self.target, speaker, look })
-            }
-            Moment::End => Some(Act::Finish),
-        }
-    }
-
-    fn target_is_there(&self) -> bool {
-        self.workers.get(&self.target).is_some_and(|worker| matches!(worker.life, Life::Starting | Life::Running))
-    }
-
-    fn target_was_told(&self) -> bool {
-        self.workers.get(&self.target).is_some_and(|worker| worker.told != Told::Nothing)
-    }
-
-    fn arrive(&mut self, at_ns: u64, request: RequestId) -> Option<Act> {
-        let tick = self.plan.schedule.tick_at(at_ns);
-        match self.router.route() {
-            Routed::Rejected { reason } => {
-                self.admission_late(at_ns, request);
-                self.observe(at_ns, EventKind::RequestRejected { request, reason, worker: None });
-                None
-            }
-            Routed::Send { worker, addr } => {
-                self.requests.insert(request, Request { worker, sent_at: tick, phase: Phase::Sent });
-                Some(Act::Dispatch { request, worker, addr, tick })
-            }
-        }
-    }
-
-    // Processes.
-
-    fn started(&mut self, at_ns: u64, worker: WorkerId, pid: i32) {
-        let initial = self.plan.schedule.tick_at(self.plan.sigterm_ns()) + self.startup != self.ready_at(worker);
-        let planned = if initial { self.plan.schedule.origin_ns } else { self.plan.sigterm_ns() };
-        self.late(at_ns, planned, Part::Start);
-        if let Some(known) = self.workers.get_mut(&worker) {
-            known.pid.get_or_insert(pid);
-            if known.life == Life::Starting {
-                known.life = Life::Running;
-            }
-        }
-        self.observe(at_ns, EventKind::WorkerStarted { worker });
-    }
-
-    fn sent(&mut self, at_ns: u64, worker: WorkerId, signal: Signal) {
-        let kill = signal == Signal::KILL;
-        if let Some(known) = self.workers.get_mut(&worker) {
-            if kill {
-                known.killed = true;
-            } else {
-                known.told = Told::Sigterm;
-            }
-        }
-        if kill {
-            self.late(at_ns, self.plan.sigkill_ns(), Part::Kill);
-            self.observe(at_ns, EventKind::SigkillSent { worker });
-        } else {
-            self.late(at_ns, self.plan.sigterm_ns(), Part::Signal);
-            self.observe(at_ns, EventKind::SigtermSent { worker });
-        }
-    }
-
-    fn notified(&mut self, at_ns: u64, worker: WorkerId, notice: Notice, pid: Option<i32>) {
-        let Some(known) = self.workers.get_mut(&worker) else { return };
-        if pid.is_some() {
-            known.pid = pid;
-        }
-        // Nobody waits for the readiness of an orphan.
-        if matches!(known.life, Life::Orphan | Life::Ended(_)) {
-            return;
-        }
-        match notice {
-            Notice::Ready => {
-                if self.router.roster_mut().ready(worker).is_ok() {
-                    known.was_ready = true;
-                    let planned = self.plan.schedule.start_of(known.ready_at);
-                    self.late(at_ns, planned, Part::Boot);
-                    self.observe(at_ns, EventKind::WorkerReady { worker });
-                }
-            }
-            Notice::Stopping { .. } => {
-                if self.router.roster_mut().draining(worker).is_ok() {
-                    // If it was taken for one that ignores the signal, this shows that it was only late.
-                    if matches!(known.told, Told::Sigterm | Told::Ignores) {
-                        known.told = Told::Withdrew;
-                        self.late(at_ns, self.plan.sigterm_ns(), Part::Signal);
-                    }
-                    self.observe(at_ns, EventKind::ReadinessWithdrawn { worker });
-                }
-            }
-        }
-    }
-
-    fn top_ended(&mut self, at_ns: u64, worker: WorkerId, status: Status, survivors: &[i32]) {
-        let Some(known) = self.workers.get_mut(&worker) else { return };
-        let orphaned = !survivors.is_empty();
-        let booting = !known.was_ready && !known.killed && matches!(known.told, Told::Nothing | Told::Ignores);
-        let by_sigterm = matches!(status, Status::SIGTERM | Status::CODE_143);
-        let planned = match known {
-            // It was taken for one that ignores the signal and was only late.
-            Worker { told: Told::Ignores, killed: false, .. } if by_sigterm => {
-                Some((self.plan.sigterm_ns(), Part::Signal))
-            }
-            _ if booting && !orphaned => Some((self.plan.schedule.start_of(known.ready_at), Part::Boot)),
-            Worker { killed: true, .. } => Some((self.plan.sigkill_ns(), Part::Kill)),
-            Worker { told: Told::Sigterm, .. } => Some((self.plan.sigterm_ns(), Part::Signal)),
-            Worker { told: Told::Withdrew, .. } => {
-                known.drained_ns = Some(at_ns);
-                None
-            }
-            // Nobody planned for that.
-            _ => None,
-        };
-        known.life = if orphaned { Life::Orphan } else { Life::Ended(at_ns) };
-        // It may have ended before; what matters is that the router stops choosing it.
-        let _ = self.router.roster_mut().ended(worker);
-        if let Some((planned_ns, part)) = planned {
-            self.late(at_ns, planned_ns, part);
-        }
-        let kind = match (orphaned, booting) {
-            (true, _) => EventKind::WorkerOrphaned { worker, status },
-            (false, true) => EventKind::WorkerFailed { worker, status },
-            (false, false) => EventKind::WorkerExited { worker, status },
-        };
-        self.observe(at_ns, kind);
-        if orphaned {
-            let pids: Vec<String> = survivors.iter().map(i32::to_string).collect();
-            self.remarks.push(format!(
-                "{worker} was orphaned: its top ended ({status}), pid {} lived on and was cleaned up after the drill",
-                pids.join(", ")
-            ));
-        } else {
-            self.settle_broken(worker);
-        }
-    }
-
-    /// How late the exits of drained workers were. Only at the end: an exit can be seen before the commit that it
-    /// followed, and which invocations it cut off is known after it.
-    fn measure_drained_exits(&mut self) {
-        let exits: Vec<(WorkerId, u64, Option<Tick>)> =
-            self.workers.iter().filter_map(|(&id, known)| Some((id, known.drained_ns?, known.last_commit))).collect();
-        for (id, at_ns, last_commit) in exits {
-            let cut_off = |kind| matches!(kind, EventKind::InvocationKilled { worker, .. } if worker == id);
-            if self.events.iter().any(|observed| cut_off(observed.event.kind)) {
-                // Nobody planned for that.
-                continue;
-            }
-            // It was due with its last commit, or with the signal if there was none after it.
-            let last_commit_ns = last_commit.map_or(0, |tick| self.plan.schedule.start_of(tick));
-            if last_commit_ns > self.plan.sigterm_ns() {
-                self.late(at_ns, last_commit_ns, Part::Exit);
-            } else {
-                self.late(at_ns, self.plan.sigterm_ns(), Part::Signal);
-            }
-        }
-    }
-
-    fn survivors_ended(&mut self, at_ns: u64, worker: WorkerId) {
-        let Some(known) = self.workers.get_mut(&worker) else { return };
-        known.life = Life::Ended(at_ns);
-        if let Some(tick) = known.last_commit {
-            let planned = self.plan.schedule.start_of(tick);
-            self.late(at_ns, planned, Part::Exit);
-        }
-        self.observe(at_ns, EventKind::OrphanExited { worker });
-        self.settle_broken(worker);
-    }
-
-    // Requests.
-
-    fn accepted(&mut self, learnt_ns: u64, request: RequestId, slot: u8, at_us: u64) {
-        let Some(known) = self.requests.get_mut(&request) else { return };
-        known.phase = Phase::Accepted;
-        let (worker, sent_at) = (known.worker, known.sent_at);
-        if let Err(ignored) = self.router.roster_mut().open(request, worker) {
-            self.remarks.push(ignored.to_string());
-        }
-        let at_ns = learnt_ns.min(at_us.saturating_mul(1000));
-        self.admission_late(at_ns, request);
-        self.observe_in(sent_at, at_ns, EventKind::RequestAdmitted { request, worker, slot });
-    }
-
-    fn refused(&mut self, at_ns: u64, request: RequestId, reason: Reason) {
-        let Some(known) = self.requests.get_mut(&request) else { return };
-        known.phase = Phase::Over;
-        let (worker, sent_at) = (known.worker, known.sent_at);
-        self.admission_late(at_ns, request);
-        self.observe_in(sent_at, at_ns, EventKind::RequestRejected { request, reason, worker: Some(worker) });
-    }
-
-    fn failed(&mut self, at_ns: u64, request: RequestId, failure: &Failure) {
-        let Some(known) = self.requests.get_mut(&request) else { return };
-        known.phase = Phase::Over;
-        let worker = known.worker;
-        if self.router.roster().state(worker) == Some(Seat::Starting) && *failure == Failure::ConnectionRefused {
-            // Its process did not get as far as listening in the time that its tick gave it.
-            self.lateness.add(Part::Start, (at_ns.saturating_sub(self.plan.sigterm_ns())) / 1000, 0);
-        }
-        let t = self.plan.schedule.tick_at(at_ns);
-        let what = format!("{t} s: {request} was sent to {worker} and came to nothing: {failure}");
-        match failure {
-            // On loopback a worker's end can only refuse or reset: anything else is about this machine.
-            Failure::NoConnection { kind, .. } if !matches!(kind, ErrorKind::ConnectionReset | ErrorKind::TimedOut) => {
-                self.problems.push(what);
-            }
-            _ => self.remarks.push(what),
-        }
-    }
-
-    fn progress(&mut self, learnt_ns: u64, request: RequestId, progress: &Progress) {
-        let Some(worker) = self.requests.get(&request).map(|known| known.worker) else { return };
-        let at_ns = progress.at_us.saturating_mul(1000);
-        let planned = self.plan.schedule.tick_at((progress.at_us.saturating_sub(progress.late_us)) * 1000 + 999);
-        // Microseconds are cut off: a worker that is on time to the nanosecond must not seem early.
-        let t = self.plan.schedule.tick_at(at_ns + 999);
-        let kind = match progress.step {
-            // Only ever the first line, which the exchange has taken in.
-            ProgressStep::Accepted { .. } => return,
-            ProgressStep::StageEntered { stage } => EventKind::StageEntered { request, worker, stage },
-            ProgressStep::ResultCommitted { sum } => {
-                self.requests.entry(request).and_modify(|known| known.phase = Phase::Over);
-                self.over(request);
-                if let Some(known) = self.workers.get_mut(&worker) {
-                    known.last_commit = known.last_commit.max(Some(planned));
-                }
-                EventKind::ResultCommitted { request, worker, sum }
-            }
-            ProgressStep::CommitRefused { sum } => {
-                // The worker did commit once more; that nothing came of it is the store's merit.
-                self.over(request);
-                self.push(t, at_ns, progress.late_us, EventKind::ResultCommitted { request, worker, sum });
-                if let Some(observed) = self.events.last_mut() {
-                    observed.note = Some("refused by the store, which has a result of it".to_owned());
-                }
-                return;
-            }
-            ProgressStep::CommitFailed { ref error } => {
-                self.over(request);
-                self.problems.push(format!("the result store did not take {request} of {worker}: {error}"));
-                return;
-            }
-        };
-        if !matches!(kind, EventKind::StageEntered { stage: Stage::Prepare, .. }) {
-            let allowed_us = self.plan.allowed_us(Part::Completion, planned);
-            self.lateness.add(Part::Completion, progress.late_us, allowed_us);
-            let learnt_us = learnt_ns.saturating_sub(self.plan.schedule.start_of(planned)) / 1000;
-            if matches!(kind, EventKind::ResultCommitted { .. }) {
-                self.lateness.add(Part::Completion, learnt_us, self.plan.allowed_to_learn_us(planned));
-            }
-        }
-        self.push(t, at_ns, progress.late_us, kind);
-    }
-
-    fn exchange_ended(&mut self, request: RequestId, ending: &Ending) {
-        let Some(known) = self.requests.get_mut(&request) else { return };
-        let worker = known.worker;
-        match ending {
-            Ending::Completed { .. } | Ending::CommitRefused | Ending::CommitFailed { .. } => {
-                known.phase = Phase::Over;
-                self.over(request);
-            }
-            Ending::CommittedBut { flaw, .. } => {
-                known.phase = Phase::Over;
-                self.over(request);
-                self.remarks.push(format!("{request}: its result was acknowledged, but then {flaw}"));
-            }
-            Ending::Broken(_) => {
-                known.phase = Phase::Broken;
-                self.settle_broken(worker);
-            }
-        }
-    }
-
-    /// The router no longer counts the request.
-    fn over(&mut self, request: RequestId) {
-        // A commit ends it, and so does the end of the answer that follows it.
-        let _ = self.router.roster_mut().close(request);
-    }
-
-    /// An invocation whose answer broke off was killed if its worker is gone; as long as the worker lives it may still
-    /// commit, and the store will tell.
-    fn settle_broken(&mut self, worker: WorkerId) {
-        let Some(Life::Ended(at_ns)) = self.workers.get(&worker).map(|known| known.life) else { return };
-        let broken = self.requests.iter_mut().filter(|(_, known)| known.worker == worker);
-        let killed: Vec<RequestId> = broken
-            .filter(|(_, known)| known.phase == Phase::Broken)
-            .map(|(&request, known)| {
-                known.phase = Phase::Over;
-                request
-            })
-            .collect();
-        for request in killed {
-            self.over(request);
-            self.observe(at_ns, EventKind::InvocationKilled { request, worker });
-        }
-    }
-
-    // Bookkeeping.
-
-    fn admission_late(&mut self, at_ns: u64, request: RequestId) {
-        let due = self.plan.moments().iter().find(|(_, moment)| *moment == Moment::Arrival(request));
-        if let Some(&(planned, _)) = due {
-            self.late(at_ns, planned, Part::Admission);
-        }
-    }
-
-    fn late(&mut self, at_ns: u64, planned_ns: u64, part: Part) {
-        let allowed_us = self.plan.allowed_us(part, self.plan.schedule.tick_at(planned_ns));
-        self.lateness.add(part, at_ns.saturating_sub(planned_ns) / 1000, allowed_us);
-    }
-
-    fn observe(&mut self, at_ns: u64, kind: EventKind) {
-        self.observe_in(self.plan.schedule.tick_at(at_ns), at_ns, kind);
-    }
-
-    fn observe_in(&mut self, t: Tick, at_ns: u64, kind: EventKind) {
-        let planned = match kind {
-            EventKind::WorkerReady { worker } | EventKind::WorkerFailed { worker, .. } => {
-                self.plan.schedule.start_of(self.ready_at(worker))
-            }
-            EventKind::SigtermSent { .. } | EventKind::SigtermSkipped { .. } | EventKind::ReadinessWithdrawn { .. } => {
-                self.plan.sigterm_ns()
-            }
-            EventKind::SigkillSent { .. } => self.plan.sigkill_ns(),
-            _ => at_ns,
-        };
-        self.push(t, at_ns, at_ns.saturating_sub(planned) / 1000, kind);
-    }
-
-    fn push(&mut self, t: Tick, at_ns: u64, late_us: u64, kind: EventKind) {
-        let at_us = (i128::from(at_ns) - i128::from(self.plan.schedule.origin_ns)) / 1000;
-        let pid = kind.worker().and_then(|worker| self.workers.get(&worker)).and_then(|worker| worker.pid);
-        let at_us = i64::try_from(at_us).unwrap_or(i64::MAX);
-        self.events.push(Observed { event: Event { t, kind }, at_us, late_us, pid, note: None });
     }
 }
 

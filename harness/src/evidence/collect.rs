@@ -81,10 +81,7 @@ impl Collector {
     fn snapshot(&mut self, spawn: impl FnMut(EndNoted)) -> Snapshot {
         let mut snapshot = self.watch.look(self.target.map(|(_, top)| top), spawn);
         if self.with_host_pids {
-            let host_pids = kernel::host_pids();
-            for node in &mut snapshot.processes {
-                node.process.host_pid = host_pids.get(&node.process.pid).copied();
-            }
+            kernel::look_up(snapshot.processes.iter_mut().map(|node| &mut node.process));
         }
         snapshot
     }
@@ -100,7 +97,7 @@ impl Collector {
     }
 
     /// A worker told at `at_ns` that it got SIGTERM from this pid.
-    pub fn received(&mut self, worker: WorkerId, from_pid: i32, at_ns: u64) {
+    pub fn received(&mut self, worker: WorkerId, from_pid: Option<i32>, at_ns: u64) {
         if self.target.is_some_and(|(target, _)| target == worker) {
             let received = Received { from_pid, at_us: self.watch.micros(at_ns) };
             self.evidence.received.get_or_insert(received);

@@ -72,6 +72,9 @@ pub struct ProcessFacts {
     /// Its number on the host, where that was looked up to read the kernel's record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_pid: Option<i32>,
+    /// The numbers of its further threads on the host, where those were looked up: any of them can take a signal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_threads: Vec<i32>,
     /// Its parent's number as the reader's PID namespace has it, 0 where it has none.
     pub parent: i32,
     /// Its command line.
@@ -82,13 +85,17 @@ pub struct ProcessFacts {
     pub state: ProcessState,
     /// What it does about SIGTERM.
     pub sigterm: Disposition,
+    /// What its masks alone say of that, where it is something else: a process that sits in sigtimedwait(2) shows nothing
+    /// in them, and one that reads a signalfd(2) shows a signal that is blocked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_masks: Option<Disposition>,
     /// Whether a SIGTERM is pending.
     pub pending: bool,
     /// Whether it sits in wait(2) for a child.
     pub waits_for_child: bool,
-    /// Its process group.
+    /// The number of its process group, in our PID namespace.
     pub group: i32,
-    /// Its session.
+    /// The number of its session, in our PID namespace.
     pub session: i32,
     /// Whether it is a thread of the kernel's own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -102,22 +109,35 @@ impl ProcessFacts {
     /// There is no such process, or it may not be looked at. What only concerns details (its program, what it waits
     /// in) is left out instead where it may not be read.
     pub fn read(pid: i32) -> io::Result<ProcessFacts> {
+        ProcessFacts::read_for(pid, Signal::TERM)
+    }
+
+    /// The same with `sigterm`, `by_masks` and `pending` telling of another signal.
+    ///
+    /// # Errors
+    /// As [`ProcessFacts::read`].
+    pub fn read_for(pid: i32, signal: Signal) -> io::Result<ProcessFacts> {
         let folder = format!("/proc/{pid}");
         let folder = Path::new(&folder);
         let status = Status::parse(&fs::read_to_string(folder.join("status"))?).ok_or_else(unreadable)?;
         let stat = Stat::parse(&fs::read_to_string(folder.join("stat"))?).ok_or_else(unreadable)?;
         let argv = fs::read(folder.join("cmdline")).unwrap_or_default();
         let wchan = fs::read_to_string(folder.join("wchan")).unwrap_or_default();
+        let by_masks = by_masks(folder, &status, signal);
+        let sigterm =
+            if is_taken(by_masks, folder, &status, &wchan, signal) { Disposition::WaitedFor } else { by_masks };
         Ok(ProcessFacts {
             pid,
             namespace_pid: status.namespace_pid,
             host_pid: None,
+            host_threads: Vec::new(),
             parent: stat.parent,
             argv: arguments(&argv),
             exe: program(folder),
             state: ProcessState::of_letter(stat.state),
-            sigterm: disposition(folder, &status, &wchan),
-            pending: has_term(status.pending),
+            sigterm,
+            by_masks: Some(by_masks).filter(|&by_masks| by_masks != sigterm),
+            pending: has(status.pending, signal),
             waits_for_child: wchan.starts_with("do_wait"),
             group: stat.group,
             session: stat.session,
@@ -166,23 +186,29 @@ fn arguments(cmdline: &[u8]) -> Vec<String> {
     cmdline.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// Whether the bit of SIGTERM is set in a mask.
-fn has_term(mask: u64) -> bool {
-    mask & (1 << (Signal::TERM.number() - 1)) != 0
+/// Whether the bit of a signal is set in a mask.
+fn has(mask: u64, signal: Signal) -> bool {
+    mask & (1 << (signal.number() - 1)) != 0
 }
 
-fn disposition(folder: &Path, status: &Status, wchan: &str) -> Disposition {
-    let blocked = has_term(status.blocked) && blocked_in_every_thread(folder, status.threads);
-    if blocked {
-        let waited_for = is_read_from_signalfd(folder) || any_thread_waits(folder, status.threads);
-        return if waited_for { Disposition::WaitedFor } else { Disposition::Blocked };
+/// What the masks of a process say it does about a signal. One that is blocked is never dropped, whatever its action is.
+fn by_masks(folder: &Path, status: &Status, signal: Signal) -> Disposition {
+    let blocked = has(status.blocked, signal) && blocked_in_every_thread(folder, status.threads, signal);
+    match (blocked, has(status.ignored, signal), has(status.caught, signal)) {
+        (true, _, _) => Disposition::Blocked,
+        (_, true, _) => Disposition::Ignored,
+        (_, _, true) => Disposition::Caught,
+        (false, false, false) => Disposition::Default,
     }
-    match (has_term(status.ignored), has_term(status.caught)) {
-        (true, _) => Disposition::Ignored,
+}
+
+/// Whether the process takes a signal by a system call, whatever its masks say.
+fn is_taken(by_masks: Disposition, folder: &Path, status: &Status, wchan: &str, signal: Signal) -> bool {
+    match by_masks {
+        Disposition::Blocked => is_read_from_signalfd(folder, signal) || any_thread_waits(folder, status.threads),
+        Disposition::Ignored => false,
         // While a thread sits in sigtimedwait, the kernel takes what it waits for off its mask.
-        (false, _) if waits_for_signal(wchan, folder) => Disposition::WaitedFor,
-        (false, true) => Disposition::Caught,
-        (false, false) => Disposition::Default,
+        _ => waits_for_signal(wchan, folder),
     }
 }
 
@@ -191,11 +217,11 @@ fn threads(folder: &Path) -> impl Iterator<Item = std::path::PathBuf> {
 }
 
 /// A signal to a process goes to any thread that does not block it; /proc/PID/status shows the mask of the first.
-fn blocked_in_every_thread(folder: &Path, count: u32) -> bool {
+fn blocked_in_every_thread(folder: &Path, count: u32, signal: Signal) -> bool {
     count <= 1
         || threads(folder)
             .filter_map(|thread| Status::parse(&fs::read_to_string(thread.join("status")).ok()?))
-            .all(|status| has_term(status.blocked))
+            .all(|status| has(status.blocked, signal))
 }
 
 fn any_thread_waits(folder: &Path, count: u32) -> bool {
@@ -225,11 +251,11 @@ fn waits_for_signal(wchan: &str, folder: &Path) -> bool {
 }
 
 /// A signalfd shows the signals that it takes as `sigmask` (proc_pid_fdinfo(5)).
-fn is_read_from_signalfd(folder: &Path) -> bool {
+fn is_read_from_signalfd(folder: &Path, signal: Signal) -> bool {
     let files = fs::read_dir(folder.join("fdinfo")).into_iter().flatten().flatten();
     files.filter_map(|file| fs::read_to_string(file.path()).ok()).any(|info| {
         let mask = info.lines().find_map(|line| line.strip_prefix("sigmask:"));
-        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(has_term)
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| has(mask, signal))
     })
 }
 
@@ -302,8 +328,8 @@ mod tests {
     fn the_masks_and_the_innermost_pid_are_read() {
         let status = Status::parse(STATUS).unwrap();
         assert_eq!((status.namespace_pid, status.threads, status.kernel_thread), (1, 1, Some(false)));
-        assert!(has_term(status.caught) && has_term(status.pending));
-        assert!(!has_term(status.ignored) && !has_term(status.blocked));
+        assert!(has(status.caught, Signal::TERM) && has(status.pending, Signal::TERM));
+        assert!(!has(status.ignored, Signal::TERM) && !has(status.blocked, Signal::TERM));
         assert_eq!(Status::parse("Name:\tx\n"), None);
         assert_eq!(Status::parse(&STATUS.replace("SigBlk:\t0", "SigBlk:\tz")), None);
     }

@@ -10,7 +10,7 @@ pub mod kernel;
 pub mod predict;
 pub mod snapshot;
 
-mod words;
+pub(crate) mod words;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub use snapshot::{Node, ProcessEnd, Snapshot, Watch, tree};
 /// What is known of the processes behind the worker that got SIGTERM, in one attempt at a drill.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The worker's own process, where it is known which one that is.
+    /// The pid of the worker's own process in our PID namespace, where it is known which one that is.
     pub worker_pid: Option<i32>,
     /// The program that `/bin/sh` really is, where the entrypoint starts with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,8 +48,8 @@ pub struct Evidence {
 /// A signal as its receiver tells of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Received {
-    /// `si_pid`: the sender's number in the receiver's PID namespace; 0 for one outside of it.
-    pub from_pid: i32,
+    /// `si_pid`: the sender's number in the receiver's PID namespace; 0 for one outside of it. Some runtimes don't tell.
+    pub from_pid: Option<i32>,
     /// When it said so, in microseconds after the drill's start.
     pub at_us: i64,
 }

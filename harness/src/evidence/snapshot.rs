@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, collections::BTreeMap, pin::Pin, rc::Rc};
 
-use scenarios::{Schedule, Status, Tick};
+use scenarios::{Schedule, Signal, Status, Tick};
 use serde::{Deserialize, Serialize};
 use worker::clock;
 
@@ -65,6 +65,11 @@ impl Snapshot {
 /// Reads the tree below each of `roots` in turn. What ends meanwhile is left out.
 #[must_use]
 pub fn tree(roots: impl IntoIterator<Item = i32>) -> Vec<Node> {
+    tree_for(roots, Signal::TERM)
+}
+
+/// The same with what each does about another signal than SIGTERM.
+fn tree_for(roots: impl IntoIterator<Item = i32>, signal: Signal) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for root in roots {
         let mut pending = vec![(0, root)];
@@ -72,7 +77,7 @@ pub fn tree(roots: impl IntoIterator<Item = i32>) -> Vec<Node> {
             if nodes.iter().any(|node| node.process.pid == pid) {
                 continue;
             }
-            if let Ok(process) = ProcessFacts::read(pid) {
+            if let Ok(process) = ProcessFacts::read_for(pid, signal) {
                 let mut below = process::children(pid);
                 // Pushed last, seen first: the tree is in the order of the numbers.
                 below.sort_unstable_by_key(|&pid| std::cmp::Reverse(pid));
@@ -90,6 +95,8 @@ pub type EndNoted = Pin<Box<dyn Future<Output = ()>>>;
 /// The processes of one worker: each is held by a pidfd of its own from when it was first seen.
 #[derive(Debug)]
 pub struct Watch {
+    /// The signal that dispositions are read for.
+    signal: Signal,
     known: Vec<Known>,
     schedule: Schedule,
     origin_ns: u64,
@@ -121,7 +128,13 @@ impl Watch {
     /// Watches nothing yet.
     #[must_use]
     pub fn new(schedule: Schedule) -> Watch {
-        Watch { known: Vec::new(), schedule, origin_ns: schedule.origin_ns, stepped_ns: Rc::default() }
+        Watch::for_signal(schedule, Signal::TERM)
+    }
+
+    /// The same where another signal than SIGTERM is of interest.
+    #[must_use]
+    pub fn for_signal(schedule: Schedule, signal: Signal) -> Watch {
+        Watch { signal, known: Vec::new(), schedule, origin_ns: schedule.origin_ns, stepped_ns: Rc::default() }
     }
 
     /// The drill starts, at `origin_ns` of CLOCK_MONOTONIC.
@@ -146,7 +159,7 @@ impl Watch {
         let alive = self.known.iter().filter(|known| known.ended.get().is_none());
         let roots: Vec<i32> = top.into_iter().chain(alive.map(|known| known.process.pid())).collect();
         let at_us = self.micros(clock::now_ns());
-        let processes = tree(roots);
+        let processes = tree_for(roots, self.signal);
         for node in processes.iter().filter(|node| node.process.is_alive()) {
             self.hold(node.process.pid, &mut spawn);
         }

@@ -9,7 +9,9 @@ use serde::Serialize;
 use super::{
     cell::{Cell, Seen},
     forms::{Kind, Row},
+    pool::Outcome,
     shells::Shells,
+    witness::{Agreement, Testimony},
 };
 
 /// How a prediction did.
@@ -49,6 +51,9 @@ pub struct Graded {
     pub seen: Seen,
     /// How the prediction did.
     pub grade: Grade,
+    /// What the kernel recorded, if it was asked and a signal was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<Testimony>,
 }
 
 /// A program that is not installed.
@@ -75,13 +80,48 @@ pub struct Matrix {
     pub wrong: usize,
     /// How many cells say nothing.
     pub inconclusive: usize,
+    /// What came of asking the kernel, if it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<Witness>,
+}
+
+/// What came of asking the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Witness {
+    /// It could not be asked.
+    Unavailable {
+        /// Why not, in words that follow "since".
+        why: String,
+    },
+    /// In how many cells its record and the masks of the processes were held against each other, by what came of it.
+    Compared {
+        /// They say the same.
+        agree: usize,
+        /// They do not, and what explains that is known.
+        explained: usize,
+        /// They do not, and nothing explains that.
+        unexplained: usize,
+        /// Something that happened is not in the record.
+        missing: usize,
+        /// The cells in which no signal was sent.
+        not_signalled: usize,
+    },
 }
 
 impl Matrix {
     /// Grades what was seen of `cells`.
     #[must_use]
-    pub fn new(cells: &[Cell], seen: Vec<Seen>, missing: &[Row], shells: &Shells) -> Matrix {
-        let cells: Vec<Graded> = cells.iter().zip(seen).map(|(cell, seen)| graded(cell, seen, shells)).collect();
+    pub(super) fn new(
+        cells: &[Cell],
+        outcomes: Vec<Outcome>,
+        missing: &[Row],
+        shells: &Shells,
+        unavailable: Option<String>,
+    ) -> Matrix {
+        let asked = cells.iter().any(|cell| cell.traced);
+        let graded = cells.iter().zip(outcomes).map(|(cell, outcome)| graded(cell, outcome, shells));
+        let cells: Vec<Graded> = graded.collect();
         let count = |grade| cells.iter().filter(|cell| cell.grade == grade).count();
         let mut not_found: Vec<Missing> = Vec::new();
         for row in missing {
@@ -95,15 +135,24 @@ impl Matrix {
             right: count(Grade::Right),
             wrong: count(Grade::Wrong),
             inconclusive: count(Grade::Inconclusive),
+            kernel: match unavailable {
+                Some(why) => Some(Witness::Unavailable { why }),
+                None => asked.then(|| Witness::of(&cells)),
+            },
             cells,
             not_found,
         }
     }
 
-    /// The exit status: 1 where a prediction was wrong, 3 where a cell says nothing, else 0.
+    /// The exit status: 1 where a prediction was wrong or the kernel contradicts what was seen, 3 where a cell says
+    /// nothing, else 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        match (self.wrong, self.inconclusive) {
+        let contradicted = match self.kernel {
+            Some(Witness::Compared { unexplained, missing, .. }) => unexplained + missing,
+            _ => 0,
+        };
+        match (self.wrong + contradicted, self.inconclusive) {
             (0, 0) => 0,
             (0, _) => 3,
             _ => 1,
@@ -111,7 +160,22 @@ impl Matrix {
     }
 }
 
-fn graded(cell: &Cell, seen: Seen, shells: &Shells) -> Graded {
+impl Witness {
+    fn of(cells: &[Graded]) -> Witness {
+        let count = |wanted: Option<Agreement>| {
+            cells.iter().filter(|cell| cell.kernel.as_ref().map(|kernel| kernel.agreement) == wanted).count()
+        };
+        Witness::Compared {
+            agree: count(Some(Agreement::Agrees)),
+            explained: count(Some(Agreement::Explained)),
+            unexplained: count(Some(Agreement::Unexplained)),
+            missing: count(Some(Agreement::Missing)),
+            not_signalled: count(None),
+        }
+    }
+}
+
+fn graded(cell: &Cell, Outcome { seen, kernel }: Outcome, shells: &Shells) -> Graded {
     let row = &cell.row;
     let chain = prediction::chain(&row.command, row.script.as_deref(), &|words| shells.get(words));
     let predicted = chain.ok().map(|chain| prediction::predict(&chain, cell.pid1, cell.posture));
@@ -132,6 +196,7 @@ fn graded(cell: &Cell, seen: Seen, shells: &Shells) -> Graded {
         predicted,
         seen,
         grade,
+        kernel,
     }
 }
 

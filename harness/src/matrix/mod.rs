@@ -6,41 +6,51 @@ pub mod play;
 pub mod programs;
 pub mod shells;
 
+mod command;
 mod ending;
 mod environment;
 mod grade;
 mod pool;
 mod table;
+mod testimony;
 mod tree;
+mod witness;
 
 use std::{
+    cell::RefCell,
     io::{self, IsTerminal, Write},
     os::fd::OwnedFd,
     path::Path,
     process::ExitCode,
+    rc::Rc,
 };
 
 use anyhow::Context;
+use scenarios::Signal;
 use scenarios::{
     OnSigterm,
     prediction::{self, Reaction},
 };
 use serde::{Deserialize, Serialize};
-use tokio::{runtime, task::LocalSet};
 
-pub use self::grade::{Grade, Graded, Matrix};
 use self::{
     cell::Cell,
     forms::{Kind, Row},
     shells::Shells,
 };
+pub use self::{
+    grade::{Grade, Graded, Matrix, Witness},
+    witness::{Agreement, Testimony},
+};
 use crate::{
     cli::{Display, EntrypointsArgs},
     drill::StopPipe,
+    evidence::{KernelTrace, kernel},
     failure::Failure,
     isolation::{self, Isolation},
     process,
     report::{self, write_stdout},
+    runtime,
 };
 
 /// The hidden command of this program that runs the matrix for its outer process.
@@ -57,6 +67,7 @@ struct Job {
     rows: Vec<Row>,
     postures: Vec<OnSigterm>,
     seats: Vec<bool>,
+    kernel_trace: bool,
     jobs: usize,
     json: bool,
     display: Display,
@@ -80,11 +91,15 @@ pub fn outer(display: Display, args: &EntrypointsArgs) -> anyhow::Result<ExitCod
         rows,
         postures: OnSigterm::ALL.into_iter().filter(|posture| wanted(&args.posture, posture.name())).collect(),
         seats: [true, false].into_iter().filter(|seat| args.pid1.is_none_or(|only| only == *seat)).collect(),
+        kernel_trace: args.kernel_trace,
         jobs: usize::from(args.jobs),
         json: args.json,
         display,
     };
-    isolation::run_inside(&[MATRIX], &job)
+    // Of matrices and runs that were killed before this one, and then of this one.
+    let remove_leftovers = || drop(kernel::remove_leftovers());
+    remove_leftovers();
+    isolation::run_inside_and_then(&[MATRIX], &job, remove_leftovers)
 }
 
 /// Runs the part of the matrix that the outer process gave, and shows it.
@@ -93,8 +108,7 @@ pub fn outer(display: Display, args: &EntrypointsArgs) -> anyhow::Result<ExitCod
 /// The machine does not give what any cell needs, or the result can't be shown.
 pub fn inner() -> anyhow::Result<ExitCode> {
     isolation::inside(|job: Job, isolation, control| {
-        let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
-        let shown = LocalSet::new().block_on(&runtime, run(&job, &isolation, control));
+        let shown = runtime::block_on(run(&job, &isolation, control))?;
         process::kill_all();
         shown
     })
@@ -113,12 +127,17 @@ async fn run(job: &Job, isolation: &Isolation, control: OwnedFd) -> anyhow::Resu
     let directory = tempfile::Builder::new().prefix("termdrill-").tempdir().context("no directory can be made")?;
     let (rows, missing): (Vec<Row>, Vec<Row>) = job.rows.iter().cloned().partition(|row| row.missing().is_none());
     let shells = Shells::of_rows(&rows, directory.path()).await;
+    // One recording for all cells, which begins before the first of them and ends with this function.
+    let trace = job.kernel_trace.then(|| {
+        KernelTrace::start(isolation, &[Signal::TERM, Signal::KILL]).map(|trace| Rc::new(RefCell::new(trace)))
+    });
     let mut cells = Vec::new();
     for row in &rows {
         for &pid1 in &job.seats {
             for &posture in &job.postures {
                 let directory = directory.path().join(format!("cell-{}", cells.len() + 1));
-                cells.push(Cell { row: row.clone(), posture, pid1, directory });
+                let traced = matches!(trace, Some(Ok(_)));
+                cells.push(Cell { row: row.clone(), posture, pid1, directory, traced });
             }
         }
     }
@@ -130,11 +149,13 @@ async fn run(job: &Job, isolation: &Isolation, control: OwnedFd) -> anyhow::Resu
             let _ = write!(stderr, "\r{done} of {} cells{end}", cells.len());
         }
     };
-    let seen = tokio::select! {
-        seen = pool::play_all(&cells, job.jobs, isolation, progress) => seen?,
+    let asked = trace.as_ref().and_then(|trace| trace.as_ref().ok());
+    let outcomes = tokio::select! {
+        outcomes = pool::play_all(&cells, job.jobs, isolation, asked, progress) => outcomes?,
         () = stop.stopped() => return Ok(ExitCode::FAILURE),
     };
-    let matrix = Matrix::new(&cells, seen, &missing, &shells);
+    let unavailable = trace.and_then(Result::err);
+    let matrix = Matrix::new(&cells, outcomes, &missing, &shells, unavailable);
     if job.json {
         write_stdout(&report::json::line(&matrix)?)?;
     } else {

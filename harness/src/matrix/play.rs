@@ -4,7 +4,6 @@
 //! grace period is the only thing that is timed.
 
 use std::{
-    ffi::OsString,
     fs::{self, File},
     io,
     net::{Ipv4Addr, SocketAddr},
@@ -13,31 +12,33 @@ use std::{
 
 use anyhow::Context;
 use router::{Exchange, Opened};
+use rustix::process::getpid;
 use scenarios::{
     RequestId, Schedule, Signal, Status, WorkerId,
-    entrypoint::WORKER_PLACEHOLDER,
-    prediction::{Reaction, SCRIPT_PLACEHOLDER, Top, WorkerFate},
+    prediction::{Reaction, Top, WorkerFate},
     wire,
 };
-use tokio::{net::TcpSocket, runtime, task::LocalSet};
+use tokio::net::TcpSocket;
 use worker::{
     clock::{self, Timer},
     store,
 };
 
 use super::{
-    cell::{Cell, Observation, Seen},
+    cell::{Cell, Observation, Played, Seen, Signalled},
+    command::{command_line, environment},
     ending::WorkerEnd,
-    environment, tree,
+    tree,
 };
 use crate::{
     drill::{
         StopPipe,
         notify::{Notice, NotifySocket},
     },
-    entry, host,
+    evidence::{self, Node, kernel},
     isolation::{self, Isolation},
     process::{self, Launch, Live, Other, Seat},
+    runtime,
 };
 
 /// The file in the cell's directory that says what was seen.
@@ -54,7 +55,9 @@ const LOOK_AGAIN_NS: u64 = 2_000_000;
 const TICK_NS: u64 = 1_000_000;
 /// How long the invocation runs on after SIGTERM. Long enough for whatever leaves early to have left: npm takes half a
 /// second to see that it is PID 1.
-const IN_FLIGHT_NS: u64 = 1_200_000_000;
+const IN_FLIGHT_NS: u64 = 1_500_000_000;
+/// How much of that may be over when SIGTERM is sent.
+const LATE_NS: u64 = 400_000_000;
 /// From SIGTERM to SIGKILL. Longer than the two seconds after which su loses its patience.
 const GRACE_NS: u64 = 3_200_000_000;
 /// How long after the SIGKILL of the top the worker may take to die of its absence (SIGHUP from a terminal that is
@@ -68,65 +71,66 @@ const AFTERMATH_NS: u64 = 300_000_000;
 pub fn inner() -> anyhow::Result<ExitCode> {
     isolation::inside(|cell: Cell, isolation, control| {
         clock::sharpen();
-        let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
-        let seen = LocalSet::new().block_on(&runtime, async {
+        let played = runtime::block_on(async {
             let stop = StopPipe::new(control)?;
             tokio::select! {
-                seen = play(&cell, &isolation) => seen.map(Some),
+                played = play(&cell, &isolation) => played.map(Some),
                 () = stop.stopped() => Ok(None),
             }
-        });
+        })?;
         process::kill_all();
-        let Some(seen) = seen.unwrap_or_else(|error| Some(Seen::Inconclusive(format!("{error:#}")))) else {
+        let failed = |error: anyhow::Error| Some(Seen::Inconclusive(format!("{error:#}")).into());
+        let Some(played) = played.unwrap_or_else(failed) else {
             // Whoever stopped it waits for no result, and the place for it may be gone.
             return Ok(ExitCode::FAILURE);
         };
-        fs::write(cell.directory.join(RESULT), serde_json::to_vec(&seen)?).context("the result can't be written")?;
+        fs::write(cell.directory.join(RESULT), serde_json::to_vec(&played)?).context("the result can't be written")?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-const STORE: &str = "store.sqlite";
 const LOG: &str = "log";
 
-async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Seen> {
+async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Played> {
     if let (true, Isolation::Bare { why }) = (cell.pid1, isolation) {
-        return Ok(Seen::Inconclusive(why.clone()));
+        return Ok(Seen::Inconclusive(why.clone()).into());
     }
     let mut timer = Timer::new()?;
     let port = TcpSocket::new_v4()?;
     port.set_reuseaddr(true)?;
     port.bind((Ipv4Addr::UNSPECIFIED, 0).into())?;
     let addr: SocketAddr = (Ipv4Addr::LOCALHOST, port.local_addr()?.port()).into();
-    store::create(&cell.directory.join(STORE))?;
+    store::create(&cell.store())?;
     let socket = NotifySocket::open(&format!("cell-{}", addr.port()), WorkerId::FIRST)?;
     let schedule = Schedule { origin_ns: clock::now_ns(), tick_ns: TICK_NS };
 
     let launch = Launch {
         argv: command_line(cell)?,
-        env: environment(cell, addr.port(), &socket, schedule),
+        env: environment(cell, addr.port(), &socket, schedule, IN_FLIGHT_NS / TICK_NS),
         log: File::create(cell.directory.join(LOG))?,
         seat: if cell.pid1 { Seat::Pid1 } else { Seat::Ordinary },
     };
     let top = match process::spawn(launch).await {
         Ok(top) => top,
-        Err(error) => return Ok(Seen::Unusable(error.to_string())),
+        Err(error) => return Ok(Seen::Unusable(error.to_string()).into()),
     };
     let (top, worker) = match until_ready(&socket, top, &mut timer).await? {
         Begun::Ready(top, worker) => (top, worker),
-        Begun::Not(seen) => return Ok(seen),
+        Begun::Not(seen) => return Ok(seen.into()),
         Begun::Failed(status) => {
             let said = fs::read_to_string(cell.directory.join(LOG)).unwrap_or_default();
             let said = said.lines().rfind(|line| !line.trim().is_empty());
-            return Ok(Seen::Unusable(said.map_or_else(|| status.to_string(), |line| format!("{status}: {line}"))));
+            let why = said.map_or_else(|| status.to_string(), |line| format!("{status}: {line}"));
+            return Ok(Seen::Unusable(why).into());
         }
-        Begun::TopGone { status, worker } => return Ok(gone(cell, status, worker.as_ref())),
+        Begun::TopGone { status, worker } => return Ok(gone(cell, status, worker.as_ref()).into()),
     };
     let before = at_rest(&top, &worker, &mut timer).await?;
     let Some(before) = before else {
-        return Ok(Seen::Inconclusive("what stands before the worker did not come to rest".to_owned()));
+        return Ok(Seen::Inconclusive("what stands before the worker did not come to rest".to_owned()).into());
     };
     let tree = tree::names(&before);
+    let before = if cell.traced { with_host_pids(top.pid()) } else { Vec::new() };
 
     // An invocation that is in flight when the signal comes, and long after.
     let admitted = schedule.tick_at(clock::now_ns());
@@ -136,22 +140,30 @@ async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Seen> {
     let opened = Exchange::open(addr, &body, admitted, async { drop(patience.await) }).await;
     let _exchange = match opened {
         Ok(Opened::Accepted { exchange, .. }) => exchange,
-        Ok(Opened::Refused { reason }) => return Ok(Seen::Inconclusive(format!("the worker refused: {reason}"))),
-        Err(failure) => return Ok(Seen::Inconclusive(format!("the worker took no invocation: {failure}"))),
+        Ok(Opened::Refused { reason }) => return Ok(Seen::Inconclusive(format!("the worker refused: {reason}")).into()),
+        Err(failure) => return Ok(Seen::Inconclusive(format!("the worker took no invocation: {failure}")).into()),
     };
 
     // One that forks and leaves may still have been on its way out.
     let top = match top.reap() {
-        Ok(ended) => return Ok(gone(cell, ended.status, Some(&worker))),
+        Ok(ended) => return Ok(gone(cell, ended.status, Some(&worker)).into()),
         Err(top) => top,
     };
     let sent_ns = clock::now_ns();
     let commit_ns = schedule.start_of(admitted) + IN_FLIGHT_NS;
-    if sent_ns > commit_ns - IN_FLIGHT_NS / 3 {
-        return Ok(Seen::Inconclusive("the machine was too slow: the invocation was almost over".to_owned()));
+    if sent_ns > commit_ns - IN_FLIGHT_NS + LATE_NS {
+        let why = "the machine was too slow: too much of the invocation was over";
+        return Ok(Seen::Inconclusive(why.to_owned()).into());
     }
     top.signal(Signal::TERM)?;
-    watch(cell, Watched { top, worker, socket, sent_ns, tree }, &mut timer).await
+    watch(cell, Watched { top, worker, socket, sent_ns, tree, before }, &mut timer).await
+}
+
+/// The processes from the top down, with their numbers on the host.
+fn with_host_pids(top: i32) -> Vec<Node> {
+    let mut nodes = evidence::tree([top]);
+    kernel::look_up(nodes.iter_mut().map(|node| &mut node.process));
+    nodes
 }
 
 /// Waits until every process before the worker waits for something: a script that has started the worker may not have
@@ -242,10 +254,13 @@ struct Watched {
     socket: NotifySocket,
     sent_ns: u64,
     tree: String,
+    /// What was there just before, if the kernel is to be asked.
+    before: Vec<Node>,
 }
 
-async fn watch(cell: &Cell, watched: Watched, timer: &mut Timer) -> anyhow::Result<Seen> {
-    let Watched { top, worker, socket, sent_ns, tree } = watched;
+async fn watch(cell: &Cell, watched: Watched, timer: &mut Timer) -> anyhow::Result<Played> {
+    let Watched { top, worker, socket, sent_ns, tree, before } = watched;
+    let top_pid = top.pid();
     let worker_is_top = worker.pid() == top.pid();
     let since = |at_ns: u64| (at_ns - sent_ns) / 1_000_000;
     let mut top = Some(top);
@@ -281,6 +296,7 @@ async fn watch(cell: &Cell, watched: Watched, timer: &mut Timer) -> anyhow::Resu
         _ => None,
     };
     let mut outlives_sigkill = false;
+    let killed = top.is_some();
     if let Some(top) = top {
         top.signal(Signal::KILL)?;
         top.watch()?.await;
@@ -297,14 +313,27 @@ async fn watch(cell: &Cell, watched: Watched, timer: &mut Timer) -> anyhow::Resu
     process::reap_orphans();
     status = status.or_else(|| worker.status());
 
-    let committed = !store::read(&cell.directory.join(STORE)).context("the result store can't be read")?.is_empty();
+    let signalled = cell.traced.then(|| Signalled {
+        processes: before.into_iter().map(|node| node.process).collect(),
+        harness_host_pid: kernel::own_host_pid(),
+        harness: getpid().as_raw_nonzero().get(),
+        top: top_pid,
+        worker: worker.pid(),
+        sent_ns,
+        over_ns: clock::now_ns(),
+        killed,
+        told,
+        worker_status: status,
+    });
+
+    let committed = !store::read(&cell.store()).context("the result store can't be read")?.is_empty();
     let end = worker_ended_ms.map(|_| WorkerEnd { status, told, left_first, committed });
     let worker_fate = match end {
         None if top_end.is_some() => WorkerFate::Orphaned,
         None => WorkerFate::Stuck,
         Some(end) => match end.fate(cell.posture) {
             Ok(fate) => fate,
-            Err(why) => return Ok(Seen::Inconclusive(why)),
+            Err(why) => return Ok(Seen::Inconclusive(why).into()),
         },
     };
     let reaction = Reaction {
@@ -314,7 +343,8 @@ async fn watch(cell: &Cell, watched: Watched, timer: &mut Timer) -> anyhow::Resu
         outlives_sigkill,
     };
     let top_ended_ms = top_end.map(|(_, ms)| ms);
-    Ok(Seen::Observed(Observation { reaction, tree, top_ended_ms, worker_ended_ms, committed }))
+    let seen = Seen::Observed(Observation { reaction, tree, top_ended_ms, worker_ended_ms, committed });
+    Ok(Played { seen, signalled })
 }
 
 fn is_stopping(notice: &Notice) -> bool {
@@ -326,53 +356,4 @@ async fn or_never(future: Option<impl Future<Output = ()>>) {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
-}
-
-/// The cell's command with the real worker in it; its script is written first.
-fn command_line(cell: &Cell) -> anyhow::Result<Vec<OsString>> {
-    let worker = host::worker_command().context("the worker's program can't be found")?;
-    let line = entry::quoted(&worker)?;
-    let line = line.to_string_lossy();
-    let script = cell.directory.join(&cell.row.script_name);
-    if let Some(text) = &cell.row.script {
-        let text = text.replace(WORKER_PLACEHOLDER, &line);
-        let text = match cell.row.script_name.as_str() {
-            "package.json" => serde_json::json!({ "name": "cell", "scripts": { "start": text } }).to_string(),
-            _ => text,
-        };
-        fs::write(&script, text).context("the script can't be written")?;
-    }
-    let mut argv: Vec<OsString> = Vec::new();
-    for word in &cell.row.command {
-        // After an option -c, also at the end of a group as in -qec, stands a command line and not words.
-        let is_line = argv.last().is_some_and(|last| {
-            let last = last.as_encoded_bytes();
-            last.starts_with(b"-") && last.ends_with(b"c")
-        });
-        if word == WORKER_PLACEHOLDER && !is_line {
-            argv.extend_from_slice(&worker);
-        } else {
-            let word = word.replace(WORKER_PLACEHOLDER, &line);
-            let word = word.replace(SCRIPT_PLACEHOLDER, &script.to_string_lossy());
-            argv.push(word.replace("{directory}", &cell.directory.to_string_lossy()).into());
-        }
-    }
-    Ok(argv)
-}
-
-/// What makes the command a worker of this cell.
-fn environment(cell: &Cell, port: u16, socket: &NotifySocket, schedule: Schedule) -> Vec<(OsString, OsString)> {
-    let ticks = IN_FLIGHT_NS / TICK_NS;
-    let own: [(&str, OsString); 9] = [
-        (wire::env::PORT, port.to_string().into()),
-        (wire::env::NOTIFY_SOCKET, socket.address().into()),
-        (wire::env::WORKER, WorkerId::FIRST.to_string().into()),
-        (wire::env::ORIGIN_NS, schedule.origin_ns.to_string().into()),
-        (wire::env::TICK_NS, schedule.tick_ns.to_string().into()),
-        (wire::env::READY_TICK, "0".into()),
-        (wire::env::INVOCATION_TICKS, ticks.to_string().into()),
-        (wire::env::ON_SIGTERM, cell.posture.name().into()),
-        (wire::env::STORE, cell.directory.join(STORE).into()),
-    ];
-    environment::with(&cell.directory, &own)
 }

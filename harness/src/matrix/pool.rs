@@ -1,18 +1,40 @@
 //! Many cells side by side, each in an inner process of its own: most of a cell is waiting.
 
-use std::{fs, path::Path, rc::Rc};
+use std::{cell::RefCell, fs, path::Path, rc::Rc};
 
 use anyhow::Context;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
     CELL,
-    cell::{Cell, Seen},
+    cell::{Cell, Played, Seen, Signalled},
     play::RESULT,
+    witness::{Testimony, testimony},
 };
-use crate::isolation::{Isolation, start_inside};
+use crate::{
+    evidence::KernelTrace,
+    isolation::{Isolation, start_inside},
+};
 
-/// Plays all cells, `jobs` at a time, and gives what was seen of each in their order. `done` hears how many are over.
+/// One recording of the kernel's for all cells, each of which finds its own processes in it.
+pub(super) type SharedTrace = Rc<RefCell<KernelTrace>>;
+
+/// What came of one cell.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// What was seen.
+    pub(super) seen: Seen,
+    /// What the kernel says, if it is asked and a signal was sent.
+    pub(super) kernel: Option<Testimony>,
+}
+
+impl Outcome {
+    fn inconclusive(why: String) -> Outcome {
+        Outcome { seen: Seen::Inconclusive(why), kernel: None }
+    }
+}
+
+/// Plays all cells, `jobs` at a time, and gives what came of each in their order. `done` hears how many are over.
 ///
 /// What came out inconclusive may have been too much at once: it is played again, in smaller company.
 ///
@@ -22,17 +44,18 @@ pub(super) async fn play_all(
     cells: &[Cell],
     jobs: usize,
     isolation: &Isolation,
+    trace: Option<&SharedTrace>,
     mut done: impl FnMut(usize),
-) -> anyhow::Result<Vec<Seen>> {
+) -> anyhow::Result<Vec<Outcome>> {
     let indices: Vec<usize> = (0..cells.len()).collect();
-    let mut all = play_some(cells, &indices, jobs, isolation, &mut done).await?;
-    let may_pass = |seen: &Seen| matches!(seen, Seen::Inconclusive(_));
+    let mut all = play_some(cells, &indices, jobs, isolation, trace, &mut done).await?;
+    let may_pass = |outcome: &Outcome| matches!(outcome.seen, Seen::Inconclusive(_));
     let again: Vec<usize> = indices.into_iter().filter(|&index| may_pass(&all[index])).collect();
     // What fails in that many cells is not for lack of time.
     if again.len() <= cells.len().div_ceil(10) {
-        let repeated = play_some(cells, &again, jobs.div_ceil(16), isolation, &mut |_| ()).await?;
-        for (index, seen) in again.into_iter().zip(repeated) {
-            all[index] = seen;
+        let repeated = play_some(cells, &again, jobs.div_ceil(16), isolation, trace, &mut |_| ()).await?;
+        for (index, outcome) in again.into_iter().zip(repeated) {
+            all[index] = outcome;
         }
     }
     Ok(all)
@@ -43,49 +66,68 @@ async fn play_some(
     indices: &[usize],
     jobs: usize,
     isolation: &Isolation,
+    trace: Option<&SharedTrace>,
     done: &mut dyn FnMut(usize),
-) -> anyhow::Result<Vec<Seen>> {
-    let (results, mut seen) = mpsc::unbounded_channel();
+) -> anyhow::Result<Vec<Outcome>> {
+    let (results, mut outcomes) = mpsc::unbounded_channel();
     let isolation = Rc::new(isolation.clone());
     let mut tasks = JoinSet::new();
     let mut waiting = indices.iter().map(|&index| &cells[index]).enumerate();
-    let mut all: Vec<Option<Seen>> = vec![None; indices.len()];
+    let mut all: Vec<Option<Outcome>> = vec![None; indices.len()];
     let mut running = 0;
     loop {
         while running < jobs {
             let Some((index, cell)) = waiting.next() else { break };
             fs::create_dir_all(&cell.directory).context("no directory can be made for a cell")?;
             let (cell, isolation, results) = (cell.clone(), Rc::clone(&isolation), results.clone());
+            let trace = trace.map(Rc::clone);
             tasks.spawn_local(async move {
-                let seen =
-                    play(&cell, &isolation).await.unwrap_or_else(|error| Seen::Inconclusive(format!("{error:#}")));
+                let outcome = match play(&cell, &isolation).await {
+                    Ok(Played { seen, signalled }) => {
+                        let ask = |(trace, signalled): (SharedTrace, Signalled)| ask(&trace, signalled);
+                        Outcome { seen, kernel: trace.zip(signalled).map(ask) }
+                    }
+                    Err(error) => Outcome::inconclusive(format!("{error:#}")),
+                };
                 // Nobody listens any more when the matrix was stopped.
-                let _ = results.send((index, seen));
+                let _ = results.send((index, outcome));
             });
             running += 1;
         }
         if running == 0 {
             break;
         }
-        let Some((index, result)) = seen.recv().await else { break };
-        all[index] = Some(result);
+        let Some((index, outcome)) = outcomes.recv().await else { break };
+        all[index] = Some(outcome);
         running -= 1;
         done(indices.len() - waiting.len() - running);
     }
-    Ok(all.into_iter().map(|seen| seen.unwrap_or_else(|| Seen::Inconclusive("it was not played".to_owned()))).collect())
+    let not_played = || Outcome::inconclusive("it was not played".to_owned());
+    Ok(all.into_iter().map(|outcome| outcome.unwrap_or_else(not_played)).collect())
 }
 
-async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Seen> {
+async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Played> {
     let (inner, control) = start_inside(&[CELL], &mut isolation.clone(), cell)?;
     inner.watch()?.await;
     drop(control);
     let status = inner.reap().map(|ended| ended.status);
-    let seen = read(&cell.directory).with_context(|| format!("the cell's process ended with {status:?}"));
+    let played = read(&cell.directory).with_context(|| format!("the cell's process ended with {status:?}"));
     // What is left of it is of no use to anybody.
     let _ = fs::remove_dir_all(&cell.directory);
-    seen
+    played
 }
 
-fn read(directory: &Path) -> anyhow::Result<Seen> {
+fn read(directory: &Path) -> anyhow::Result<Played> {
     Ok(serde_json::from_slice(&fs::read(directory.join(RESULT))?)?)
+}
+
+/// What the kernel recorded of a cell that is over. Reading it now keeps its buffer from running full.
+fn ask(trace: &SharedTrace, signalled: Signalled) -> Testimony {
+    let mut trace = trace.borrow_mut();
+    let records = trace.read().and_then(|()| {
+        let harness = signalled.harness_host_pid.ok_or("the host's numbers could not be looked up")?;
+        let window_ns = signalled.sent_ns..=signalled.over_ns;
+        Ok(trace.records(signalled.processes.iter(), (harness, signalled.harness), signalled.sent_ns, window_ns))
+    });
+    testimony(signalled, records)
 }

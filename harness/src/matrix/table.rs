@@ -9,16 +9,31 @@ use scenarios::{
 use super::{
     cell::Seen,
     forms::Kind,
-    grade::{Grade, Graded, Matrix},
+    grade::{Grade, Graded, Matrix, Witness},
+    testimony,
+    witness::Agreement,
 };
 use crate::report::{
     Screen,
     screen::{BAD, CAUTION, GOOD, PLAIN, QUIET, STRONG, paint},
 };
 
-/// The width of the column of forms and programs, and of one cell, in columns.
-const LABEL_WIDTH: usize = 25;
-const CELL_WIDTH: usize = 9;
+/// The widths of the column of forms and programs, and of one cell, in columns.
+#[derive(Clone, Copy)]
+struct Widths {
+    label: usize,
+    cell: usize,
+}
+
+impl Widths {
+    /// Where the kernel is asked, many a cell has a mark.
+    fn of(matrix: &Matrix) -> Widths {
+        match matrix.kernel {
+            Some(Witness::Compared { .. }) => Widths { label: 19, cell: 10 },
+            _ => Widths { label: 25, cell: 9 },
+        }
+    }
+}
 
 const LEGEND: [(&str, &str); 8] = [
     ("exit N, sig N", "how the top ended, after the worker had drained or died of the signal"),
@@ -33,7 +48,8 @@ const LEGEND: [(&str, &str); 8] = [
 
 /// The whole matrix: a row for each form and the programs that behave alike in it, or with `-v` for each program.
 pub(super) fn text(screen: Screen, matrix: &Matrix) -> String {
-    let mut text = head(matrix);
+    let widths = Widths::of(matrix);
+    let mut text = head(matrix, widths);
     let mut rows = rows(matrix);
     if !screen.verbose {
         rows = merged(rows);
@@ -49,13 +65,14 @@ pub(super) fn text(screen: Screen, matrix: &Matrix) -> String {
             text.push_str(&(paint(QUIET, &name) + "\n"));
         }
         form = &row.cells[0].form;
-        text.push_str(&line(screen, &title, row, alone));
+        text.push_str(&line(screen, widths, &title, row, alone));
         if screen.verbose {
             text.push_str(&details(screen, row));
         }
     }
     text.push('\n');
     text.push_str(&legend(screen, matrix));
+    text.push_str(&testimony::text(screen, matrix));
     text.push_str(&summary(screen, matrix));
     text
 }
@@ -64,23 +81,36 @@ pub(super) fn text(screen: Screen, matrix: &Matrix) -> String {
 struct TableRow<'a> {
     programs: Vec<&'a str>,
     cells: Vec<&'a Graded>,
+    /// What the kernel says of each column, the worst of all programs.
+    agreements: Vec<Option<Agreement>>,
 }
 
 fn rows(matrix: &Matrix) -> Vec<TableRow<'_>> {
     let same = |a: &Graded, b: &Graded| a.form == b.form && a.program == b.program;
     let rows = matrix.cells.chunk_by(same);
-    rows.map(|cells| TableRow { programs: vec![&cells[0].program], cells: cells.iter().collect() }).collect()
+    rows.map(|cells| TableRow {
+        programs: vec![&cells[0].program],
+        cells: cells.iter().collect(),
+        agreements: cells.iter().map(agreement).collect(),
+    })
+    .collect()
 }
 
-/// Rows of the same form with the same words in every cell become one.
+/// Rows of the same form with the same words in every cell become one. What is bad stays on its own; a difference that
+/// is explained may be a matter of chance.
 fn merged(rows: Vec<TableRow<'_>>) -> Vec<TableRow<'_>> {
     let mut merged: Vec<TableRow<'_>> = Vec::new();
     for row in rows {
-        let words = |row: &TableRow<'_>| row.cells.iter().map(|cell| (word(cell), cell.grade)).collect::<Vec<_>>();
+        let shown = |cell: &&Graded| (word(cell), cell.grade, agreement(cell) > Some(Agreement::Explained));
+        let words = |row: &TableRow<'_>| row.cells.iter().map(shown).collect::<Vec<_>>();
         let alike =
             merged.iter_mut().find(|other| other.cells[0].form == row.cells[0].form && words(other) == words(&row));
         match alike {
-            Some(other) => other.programs.extend(row.programs),
+            Some(other) => {
+                other.programs.extend(row.programs);
+                let both = other.agreements.iter_mut().zip(row.agreements);
+                both.for_each(|(one, another)| *one = another.max(*one));
+            }
             None => merged.push(row),
         }
     }
@@ -95,44 +125,59 @@ fn title(cell: &Graded) -> String {
     }
 }
 
-fn head(matrix: &Matrix) -> String {
+fn head(matrix: &Matrix, widths: Widths) -> String {
     let Some(first) = matrix.cells.first() else { return String::new() };
     let columns: Vec<&Graded> =
         matrix.cells.iter().take_while(|cell| cell.form == first.form && cell.program == first.program).collect();
-    let mut seats = " ".repeat(LABEL_WIDTH);
+    let mut seats = " ".repeat(widths.label);
     let mut postures = seats.clone();
     for seat in columns.chunk_by(|a, b| a.pid1 == b.pid1) {
         let name = if seat[0].pid1 { "PID 1" } else { "not PID 1" };
-        seats.push_str(&format!("{name:<width$}", width = CELL_WIDTH * seat.len()));
+        seats.push_str(&format!("{name:<width$}", width = widths.cell * seat.len()));
         for cell in seat {
             let name = match cell.posture {
                 OnSigterm::Drain => "handler",
                 OnSigterm::Default => "none",
                 OnSigterm::Ignore => "SIG_IGN",
             };
-            postures.push_str(&format!("{name:<CELL_WIDTH$}"));
+            postures.push_str(&format!("{name:<width$}", width = widths.cell));
         }
     }
     format!("{}\n{}\n", paint(QUIET, seats.trim_end()), paint(QUIET, postures.trim_end()))
 }
 
-fn line(screen: Screen, title: &str, row: &TableRow<'_>, alone: bool) -> String {
-    let cells: String = row.cells.iter().map(|cell| painted(screen, cell)).collect();
+fn line(screen: Screen, widths: Widths, title: &str, row: &TableRow<'_>, alone: bool) -> String {
+    let columns = row.cells.iter().zip(&row.agreements).enumerate();
+    let cells: String = columns
+        .map(|(index, (cell, agreement))| {
+            let width = if index + 1 < row.cells.len() { widths.cell } else { 0 };
+            painted(screen, width, cell, *agreement)
+        })
+        .collect();
     let label = if alone { title.to_owned() } else { format!("  {}", row.programs.join(", ")) };
-    if label.chars().count() < LABEL_WIDTH {
+    if label.chars().count() < widths.label {
         let style = if alone { STRONG } else { PLAIN };
-        return format!("{}{}\n", paint(style, &format!("{label:<LABEL_WIDTH$}")), cells.trim_end());
+        return format!("{}{}\n", paint(style, &format!("{label:<width$}", width = widths.label)), cells);
     }
     // Too many to stand beside their cells: they stand above.
-    format!("{}{}{}\n", screen.wrap(label.trim_start(), "  ", "  "), " ".repeat(LABEL_WIDTH), cells.trim_end())
+    format!("{}{}{}\n", screen.wrap(label.trim_start(), "  ", "  "), " ".repeat(widths.label), cells)
 }
 
-fn painted(screen: Screen, cell: &Graded) -> String {
-    let mut word = word(cell);
+fn painted(screen: Screen, width: usize, cell: &Graded, agreement: Option<Agreement>) -> String {
+    let (mut word, marks) = (word(cell), screen.marks());
     if cell.grade == Grade::Wrong {
-        word.push(screen.marks().differs);
+        word.push(marks.differs);
     }
-    paint(style(cell), &format!("{word:<CELL_WIDTH$}"))
+    word.extend(match agreement {
+        None | Some(Agreement::Agrees) => None,
+        Some(Agreement::Explained) => Some(marks.explained),
+        Some(Agreement::Unexplained | Agreement::Missing) => Some(marks.bad),
+    });
+    paint(style(cell), &format!("{word:<width$}"))
+}
+
+fn agreement(cell: &Graded) -> Option<Agreement> {
+    cell.kernel.as_ref().map(|kernel| kernel.agreement)
 }
 
 fn word(cell: &Graded) -> String {
@@ -159,7 +204,10 @@ fn style(cell: &Graded) -> Style {
 fn details(screen: Screen, row: &TableRow<'_>) -> String {
     let mut text = screen.wrap(&row.cells[0].command.join(" "), "    ", "      ");
     for cell in &row.cells {
-        let line = format!("{}: {}", column(cell), sentence(&cell.seen));
+        let mut line = format!("{}: {}", column(cell), sentence(&cell.seen));
+        if let Some(kernel) = &cell.kernel {
+            line.push_str(&format!("; {kernel}"));
+        }
         text.push_str(&paint(QUIET, screen.wrap(&line, "    ", "      ").trim_end()));
         text.push('\n');
     }
@@ -199,13 +247,28 @@ fn legend(screen: Screen, matrix: &Matrix) -> String {
             own == word || (word.starts_with("exit") && (own.starts_with("exit") || own.starts_with("sig")))
         })
     };
-    let mut text = String::new();
-    for (word, meaning) in LEGEND.iter().filter(|(word, _)| occurs(word)) {
+    let marked =
+        |wanted: &[Agreement]| matrix.cells.iter().filter_map(agreement).any(|agreement| wanted.contains(&agreement));
+    let (explained, bad) = (screen.marks().explained.to_string(), screen.marks().bad.to_string());
+    let marks = [
+        (
+            &*explained,
+            "the kernel's record and the masks differ, for a reason that is named below",
+            &[Agreement::Explained][..],
+        ),
+        (
+            &*bad,
+            "they differ for no known reason, or something is not in the kernel's record",
+            &[Agreement::Unexplained, Agreement::Missing],
+        ),
+    ];
+    let words = LEGEND.into_iter().filter(|(word, _)| occurs(word));
+    let marks = marks.into_iter().filter(|(_, _, wanted)| marked(wanted)).map(|(mark, meaning, _)| (mark, meaning));
+    let lines = words.chain(marks).map(|(word, meaning)| {
         let next = " ".repeat(15);
-        text.push_str(&paint(QUIET, screen.wrap(meaning, &format!("{word:<15}"), &next).trim_end()));
-        text.push('\n');
-    }
-    text
+        paint(QUIET, screen.wrap(meaning, &format!("{word:<15}"), &next).trim_end()) + "\n"
+    });
+    lines.collect()
 }
 
 fn summary(screen: Screen, matrix: &Matrix) -> String {
@@ -266,11 +329,11 @@ fn unsure(matrix: &Matrix) -> Vec<(String, Vec<&Graded>)> {
     reasons
 }
 
-fn name(cell: &Graded) -> String {
+pub(super) fn name(cell: &Graded) -> String {
     format!("{} {}", cell.program, cell.title).trim().to_owned()
 }
 
-fn column(cell: &Graded) -> String {
+pub(super) fn column(cell: &Graded) -> String {
     format!("{}, {}", if cell.pid1 { "PID 1" } else { "not PID 1" }, cell.posture.name())
 }
 

@@ -24,14 +24,20 @@ const GET_INFO: rustix::ioctl::Opcode = opcode::read_write::<PidfdInfo>(0xff, 11
 
 /// How the process ended, from the time at which it was reaped on; `None` before that, and on kernels that don't tell.
 pub(super) fn status(pidfd: BorrowedFd<'_>) -> Option<Status> {
-    let mut info = PidfdInfo { mask: INFO_EXIT, ..PidfdInfo::default() };
-    #[expect(unsafe_code, reason = "no safe function asks a pidfd for the exit status")]
+    let info = info(pidfd, INFO_EXIT).ok()?;
+    (info.mask & INFO_EXIT != 0).then(|| decode(info.exit_code))
+}
+
+/// What the kernel tells of the process, as far as `mask` asks for it and the kernel knows it; its answer's mask says what
+/// that is.
+#[expect(unsafe_code, reason = "no safe function asks a pidfd for the exit status")]
+fn info(pidfd: BorrowedFd<'_>, mask: u64) -> rustix::io::Result<PidfdInfo> {
+    let mut info = PidfdInfo { mask, ..PidfdInfo::default() };
     // SAFETY: the request is `PIDFD_GET_INFO`, whose number carries the size of `PidfdInfo`; the kernel reads and
     // writes no more than that (`copy_struct_to_user`), any bits are a valid value of its fields, and a descriptor
     // that is no pidfd gives an error.
-    let asked = unsafe { ioctl(pidfd, Updater::<GET_INFO, PidfdInfo>::new(&mut info)) };
-    asked.ok()?;
-    (info.mask & INFO_EXIT != 0).then(|| decode(info.exit_code))
+    unsafe { ioctl(pidfd, Updater::<GET_INFO, PidfdInfo>::new(&mut info)) }?;
+    Ok(info)
 }
 
 /// The encoding of wait(2): the signal in the lower seven bits, else the exit code in the second byte.
@@ -71,6 +77,30 @@ mod tests {
             }
         });
     }
+
+    /// What is asked for is what comes back: the numbers of this process are known in another way too.
+    #[test]
+    fn the_kernel_fills_in_what_it_tells() {
+        let own = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty()).unwrap();
+        match info(std::os::fd::AsFd::as_fd(&own), INFO_PID) {
+            Ok(info) => {
+                let parent = std::os::unix::process::parent_id();
+                assert_eq!(info.mask & INFO_PID, INFO_PID);
+                assert_eq!(info.ids[..3], [std::process::id(), std::process::id(), parent], "pid, tgid, ppid");
+            }
+            Err(_) => assert!(!told_by_this_kernel()),
+        }
+    }
+
+    /// Older kernels know no such request (ENOTTY), and neither does anything that is no pidfd.
+    #[test]
+    fn an_error_is_no_status() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(status(std::os::fd::AsFd::as_fd(&file)), None);
+    }
+
+    /// `PIDFD_INFO_PID`: its numbers, which come whether or not they are asked for (Linux 6.13).
+    const INFO_PID: u64 = 1;
 
     /// Linux 6.15 and later tell.
     fn told_by_this_kernel() -> bool {

@@ -4,6 +4,7 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     rc::Rc,
+    time::Duration,
 };
 
 use rustix::{
@@ -11,6 +12,7 @@ use rustix::{
     process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid},
 };
 use scenarios::{Signal, Status};
+use worker::clock;
 
 use super::exit;
 use crate::readable;
@@ -80,8 +82,11 @@ impl Live {
     /// The process, where it lives on.
     pub fn reap(self) -> Result<Ended, Live> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        match waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
-            Ok(Some(end)) => {
+        // One that lives on is none to be waited for.
+        let waited =
+            self.has_ended().then(|| clock::as_ordinary(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options)));
+        match waited {
+            Some(Ok(Some(end))) => {
                 let code = || Status::Code(end.exit_status().unwrap_or(0) as u8);
                 let signal = end.terminating_signal().and_then(Signal::from_number);
                 Ok(Ended { pid: self.pid(), status: signal.map_or_else(code, Status::Signal) })
@@ -133,10 +138,48 @@ impl Other {
         watch(self.pidfd.try_clone()?)
     }
 
+    /// Blocks until the process has ended.
+    pub fn wait(&self) {
+        let mut polled = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        while matches!(poll(&mut polled, None), Err(rustix::io::Errno::INTR)) {}
+    }
+
+    /// Blocks until the process has ended, but not longer than `limit`.
+    pub fn wait_at_most(&self, limit: Duration) {
+        let until_ns = clock::now_ns().saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+        loop {
+            let left = Duration::from_nanos(until_ns.saturating_sub(clock::now_ns()));
+            // The most that the kernel takes is longer than anything that is waited for.
+            let left = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            let mut polled = [PollFd::new(&self.pidfd, PollFlags::IN)];
+            if !matches!(poll(&mut polled, Some(&left)), Err(rustix::io::Errno::INTR)) {
+                return;
+            }
+        }
+    }
+
+    /// Reaps it if it has ended and was left to us by its parent.
+    pub fn reap(&self) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        // ECHILD: it is somebody else's.
+        let _ = clock::as_ordinary(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options));
+    }
+
     /// Sends SIGKILL; a process that has ended already is no error.
     pub fn kill(&self) {
         // The only error that is possible for a process of our own is that it was reaped already.
-        let _ = send(&self.pidfd, Signal::KILL);
+        let _ = self.signal(Signal::KILL);
+    }
+
+    /// Sends it a signal. A zombie takes every signal without a word (kill(2)).
+    ///
+    /// # Errors
+    /// pidfd_send_signal(2); ESRCH where it was reaped already.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        send(&self.pidfd, signal)
     }
 }
 

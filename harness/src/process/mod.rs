@@ -10,5 +10,5 @@ mod tree;
 
 pub use cleanup::{kill_all, reap_orphans};
 pub use live::{Ended, Live, Other};
-pub use spawn::{Launch, Seat, SpawnError, output, spawn, spawn_self};
-pub use tree::{children, descendants, is_at_rest, is_there, state};
+pub use spawn::{Heard, Launch, Seat, SpawnError, output, spawn, spawn_self, spawn_self_heard, spawn_to_stay};
+pub use tree::{all_threads_sleep, by_own_number, children, descendants, is_at_rest, is_there, listens, state};

@@ -5,10 +5,11 @@ use std::{
     fs::File,
     io,
     os::{
-        fd::AsRawFd,
+        fd::{AsRawFd, OwnedFd},
         unix::{ffi::OsStringExt, process::CommandExt},
     },
-    process::{ChildStdin, Command, Stdio},
+    path::Path,
+    process::{Child, ChildStdin, Command, Stdio},
     thread,
 };
 
@@ -18,7 +19,7 @@ use nix::{
     spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp},
     sys::{signal::SigSet, stat::Mode},
 };
-use rustix::process::Pid;
+use rustix::{io::ioctl_fionbio, process::Pid};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -50,7 +51,7 @@ pub struct Launch {
 #[derive(Debug, Error)]
 pub enum SpawnError {
     /// There is no such program.
-    #[error("there is no program {program:?} (looked up in PATH); install it or name another one")]
+    #[error("{}", not_found(program))]
     NotFound {
         /// As it was given.
         program: OsString,
@@ -66,6 +67,21 @@ pub enum SpawnError {
         /// What the kernel said.
         error: io::Error,
     },
+}
+
+/// What is wrong where the kernel or the C library says ENOENT (`execve(2)`).
+fn not_found(program: &OsStr) -> String {
+    let path = Path::new(program);
+    if !program.as_encoded_bytes().contains(&b'/') {
+        return format!("there is no program {program:?} (looked up in PATH); install it or name another one");
+    }
+    if path.exists() {
+        return format!(
+            "{program:?} is there, but what is to run it is not: the interpreter after its #!, or its dynamic loader; \
+             install that"
+        );
+    }
+    format!("there is no program {program:?}; correct the path, or give a name alone for a program in PATH")
 }
 
 /// glibc and musl start a new session for it with this flag (`posix_spawnattr_setflags(3)`); nix has no name for it yet.
@@ -146,10 +162,50 @@ fn c_string(text: OsString) -> io::Result<CString> {
 ///
 /// # Errors
 /// What the kernel said.
-#[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
 pub fn spawn_self(arguments: &[&str], seat: Seat) -> io::Result<(Live, ChildStdin)> {
+    let (live, mut child) = spawn_again(arguments, seat, |_| ())?;
+    Ok((live, taken(child.stdin.take())?))
+}
+
+/// A process that was started with pipes for its standard output and error.
+#[derive(Debug)]
+pub struct Heard {
+    /// The process.
+    pub process: Live,
+    /// Its standard input.
+    pub control: ChildStdin,
+    /// Its standard output, to be read without blocking.
+    pub stdout: OwnedFd,
+    /// Its standard error, to be read without blocking.
+    pub stderr: OwnedFd,
+}
+
+/// The same as [`spawn_self`] with pipes for its output, so that nothing of it gets onto a screen.
+///
+/// # Errors
+/// What the kernel said.
+pub fn spawn_self_heard(arguments: &[&str], seat: Seat) -> io::Result<Heard> {
+    let piped = |command: &mut Command| {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    };
+    let (process, mut child) = spawn_again(arguments, seat, piped)?;
+    let (stdout, stderr) = (OwnedFd::from(taken(child.stdout.take())?), OwnedFd::from(taken(child.stderr.take())?));
+    for pipe in [&stdout, &stderr] {
+        ioctl_fionbio(pipe, true)?;
+    }
+    Ok(Heard { process, control: taken(child.stdin.take())?, stdout, stderr })
+}
+
+fn taken<P>(pipe: Option<P>) -> io::Result<P> {
+    pipe.ok_or_else(|| io::Error::other("a pipe to it is missing"))
+}
+
+/// The pipes have to be taken out of the handle before anything waits for it: waiting closes them.
+#[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
+fn spawn_again(arguments: &[&str], seat: Seat, outputs: impl FnOnce(&mut Command)) -> io::Result<(Live, Child)> {
     let mut command = Command::new("/proc/self/exe");
     command.args(arguments).stdin(Stdio::piped());
+    outputs(&mut command);
     if let Some(name) = std::env::args_os().next() {
         command.arg0(name);
     }
@@ -166,11 +222,9 @@ pub fn spawn_self(arguments: &[&str], seat: Seat) -> io::Result<(Live, ChildStdi
         })?;
         spawner.join().unwrap_or_else(|_| Err(io::Error::other("the thread that starts it panicked")))
     });
-    let mut child = spawned?;
-    // Out of the handle before anything waits for it: waiting closes the pipe.
-    let stdin = child.stdin.take().ok_or_else(|| io::Error::other("the pipe to it is missing"))?;
+    let child = spawned?;
     let pid = Pid::from_raw(child.id().cast_signed()).ok_or_else(|| io::Error::other("the kernel gave no pid"))?;
-    Ok((Live::adopt(pid)?, stdin))
+    Ok((Live::adopt(pid)?, child))
 }
 
 /// Runs a command to its end, and gives its pid and what it printed.
@@ -186,4 +240,18 @@ pub fn output(argv: &[&OsStr]) -> io::Result<(u32, String)> {
     let pid = child.id();
     let output = child.wait_with_output()?;
     Ok((pid, String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// Starts a program that is to outlive us, such as a browser: in a process group of its own, without input and output. Whoever
+/// gets its handle reaps it.
+///
+/// # Errors
+/// What the kernel said.
+#[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
+pub fn spawn_to_stay(program: &str, argument: &str) -> io::Result<Live> {
+    let mut command = Command::new(program);
+    command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let child = command.spawn()?;
+    let pid = Pid::from_raw(child.id().cast_signed()).ok_or_else(|| io::Error::other("the kernel gave no pid"))?;
+    Live::adopt(pid)
 }

@@ -31,6 +31,33 @@ pub fn descendants(pid: i32) -> Vec<Other> {
     found
 }
 
+/// The process among `top` and those below it that has the number `pid` in its own PID namespace; where several have it,
+/// the one nearest to `top`.
+#[must_use]
+pub fn by_own_number(top: i32, pid: i32) -> Option<i32> {
+    let own_number = |process: i32| {
+        let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().next_back()?.parse::<i32>().ok()
+    };
+    let below = descendants(top);
+    std::iter::once(top).chain(below.iter().map(Other::pid)).find(|&process| own_number(process) == Some(pid))
+}
+
+/// Whether anybody listens on the TCP port, on whatever address of this machine (`proc_pid_net(5)`).
+#[must_use]
+pub fn listens(port: u16) -> bool {
+    let wanted = format!("{port:04X}");
+    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().any(|path| {
+        let Ok(text) = fs::read_to_string(path) else { return false };
+        text.lines().skip(1).any(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            let local = fields.next().and_then(|address| address.rsplit_once(':'));
+            // State 0A is TCP_LISTEN.
+            local.is_some_and(|(_, port)| port == wanted) && fields.nth(1) == Some("0A")
+        })
+    })
+}
+
 /// Whether a process sleeps with nothing to see to: no signal pending that it does not block, and no child that has
 /// ended and is not reaped (`proc_pid_status(5)`). A process that is gone is at rest for good.
 #[must_use]
@@ -39,6 +66,28 @@ pub fn is_at_rest(pid: i32) -> bool {
     status.sleeps
         && !status.has_pending
         && !children(pid).into_iter().any(|child| Status::read(child).is_some_and(|child| child.is_zombie))
+        && is_off_the_processor(pid)
+}
+
+/// Whether a process that is said to sleep really does. One that reaps a child in wait(2) counts as sleeping until it
+/// returns, although it runs, and on a busy machine it can be interrupted right there, when the child is gone already.
+/// `/proc/PID/syscall` knows better (`proc_pid_syscall(5)`). Where it can't be read, which takes the right to trace the
+/// process, the state has to do.
+fn is_off_the_processor(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/syscall")).map_or(true, |syscall| syscall.trim_end() != "running")
+}
+
+/// Whether every thread of a process sleeps or has ended (`proc_pid_stat(5)`): none runs, and none waits for a processor or
+/// for a disk. Those of a process that is gone have ended.
+#[must_use]
+pub fn all_threads_sleep(pid: i32) -> bool {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    tasks.flatten().all(|task| {
+        let Ok(stat) = fs::read_to_string(task.path().join("stat")) else { return true };
+        // The name of a program may hold anything, parentheses included.
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        matches!(state, Some('S' | 'I' | 'Z' | 'X'))
+    })
 }
 
 /// Whether there is a process of this number, ended but not reaped included.
@@ -74,5 +123,82 @@ impl Status {
             is_zombie: matches!(state, Some('Z' | 'X')),
             has_pending: (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") != 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        hint,
+        net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+        sync::{
+            atomic::{AtomicBool, Ordering},
+            mpsc,
+        },
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_port_is_listened_on_or_not() {
+        for address in [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))] {
+            let Ok(listener) = TcpListener::bind(address) else {
+                eprintln!("skipped for {address}: this machine has no such address");
+                continue;
+            };
+            let port = listener.local_addr().unwrap().port();
+            assert!(listens(port));
+            // A connection that is open is not somebody who listens.
+            let _connection = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            drop(listener);
+            assert!(!listens(port));
+        }
+    }
+
+    #[test]
+    fn who_runs_is_not_at_rest_whatever_else_is_said_of_it() {
+        let over = AtomicBool::new(false);
+        let (tell, told) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                while !over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            });
+            let thread = told.recv().unwrap();
+            // It may be about to sleep or to wake just now; once it spins it runs until it is told.
+            while is_off_the_processor(thread) {}
+            for _ in 0..1_000 {
+                assert!(!is_off_the_processor(thread));
+                assert!(!all_threads_sleep(std::process::id().cast_signed()));
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        assert!(is_off_the_processor(1_000_000_000));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a program that does nothing but wait for its input")]
+    fn all_threads_of_a_program_that_waits_sleep() {
+        use std::process::{Command, Stdio};
+        let mut command = Command::new("/bin/cat");
+        let mut waits = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let pid = waits.id().cast_signed();
+        while !is_at_rest(pid) {
+            thread::yield_now();
+        }
+        assert!(all_threads_sleep(pid));
+        waits.kill().unwrap();
+        waits.wait().unwrap();
+        assert!(all_threads_sleep(pid), "it is gone");
+    }
+
+    #[test]
+    fn a_process_is_found_by_its_own_number() {
+        let own = std::process::id().cast_signed();
+        assert_eq!(by_own_number(own, own), Some(own));
+        assert_eq!(by_own_number(own, 1_000_000_000), None);
     }
 }

@@ -86,7 +86,8 @@ fn text_style(kind: &EventKind) -> Style {
     }
 }
 
-fn mark_of(kind: &EventKind, marks: &Marks) -> (char, Style) {
+/// The mark of an event, and how it looks.
+pub(crate) fn mark_of(kind: &EventKind, marks: &Marks) -> (char, Style) {
     match kind {
         EventKind::StageEntered { stage, .. } => (marks.stages[*stage as usize], QUIET),
         EventKind::ResultCommitted { .. } => (marks.committed, GOOD),

@@ -45,20 +45,28 @@ fn trees(screen: Screen, evidence: &Evidence) -> String {
     text
 }
 
-/// What `inspect` prints: the tree, what SIGTERM would do and what speaks against it.
+/// What `inspect` prints: what SIGTERM would do, what speaks against it, and the tree. Command lines are cut to the screen
+/// unless more is to be shown: they can be of any length, and hold what is nobody's business.
 #[must_use]
 pub fn inspection(screen: Screen, processes: &[Node], prediction: &Prediction) -> String {
-    let mut text = tree(screen, processes, "");
-    text.push('\n');
-    text.push_str(&screen.labelled("SIGTERM", STRONG, &bound(&prediction.text)));
+    let mut text = screen.labelled("SIGTERM", STRONG, &bound(&prediction.text));
     for caveat in &prediction.caveats {
         text.push_str(&screen.labelled("but", QUIET, &bound(caveat)));
+    }
+    text.push('\n');
+    if screen.verbose {
+        text.push_str(&tree(screen, processes, ""));
+    } else {
+        for node in processes {
+            let line = format!("{}{}", "  ".repeat(node.depth), line(&node.process).replace(NO_BREAK_SPACE, " "));
+            text.push_str(&screen.cut(&line));
+        }
     }
     text
 }
 
 /// A process a line, with what is known of it, and its command line below where it does not fit.
-fn tree(screen: Screen, processes: &[Node], indent: &str) -> String {
+pub(crate) fn tree(screen: Screen, processes: &[Node], indent: &str) -> String {
     processes
         .iter()
         .map(|node| {

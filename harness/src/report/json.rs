@@ -37,8 +37,9 @@ struct RunDocument<'a> {
     run: Option<String>,
 }
 
+/// How long a drill took and how late things were in it.
 #[derive(Debug, Serialize)]
-struct Timing<'a> {
+pub(crate) struct Timing<'a> {
     speed_asked: Option<f64>,
     speed_used: Option<f64>,
     wall_ms: u64,
@@ -56,6 +57,20 @@ struct AttemptSummary<'a> {
     difference: Option<&'a Difference>,
     problems: &'a [String],
     remarks: &'a [String],
+}
+
+impl<'a> Timing<'a> {
+    /// That of all attempts together; the lateness is that of the last one.
+    pub(crate) fn of(record: &'a Record) -> Timing<'a> {
+        let last = record.attempts.last();
+        Timing {
+            speed_asked: record.attempts.first().and_then(|attempt| attempt.speed),
+            speed_used: last.and_then(|attempt| attempt.speed),
+            wall_ms: record.attempts.iter().map(|attempt| attempt.wall_ms).sum(),
+            lateness: last.map_or(&[], |attempt| &attempt.lateness),
+            attempts: record.attempts.iter().map(AttemptSummary::of).collect(),
+        }
+    }
 }
 
 impl<'a> AttemptSummary<'a> {
@@ -99,13 +114,7 @@ pub fn run(record: &Record, stored_in: Option<&Path>) -> serde_json::Result<Vec<
         difference: last.and_then(|attempt| attempt.difference.as_ref()),
         reasons: &record.reasons,
         remarks: last.map_or(&[], |attempt| &attempt.remarks),
-        timing: Timing {
-            speed_asked: record.attempts.first().and_then(|attempt| attempt.speed),
-            speed_used: last.and_then(|attempt| attempt.speed),
-            wall_ms: record.attempts.iter().map(|attempt| attempt.wall_ms).sum(),
-            lateness: last.map_or(&[], |attempt| &attempt.lateness),
-            attempts: record.attempts.iter().map(AttemptSummary::of).collect(),
-        },
+        timing: Timing::of(record),
         run: stored_in.map(|path| path.display().to_string()),
     })
 }

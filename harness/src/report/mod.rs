@@ -5,21 +5,23 @@
 
 pub mod decision;
 pub mod evidence;
+pub mod file;
 pub mod json;
 pub mod lanes;
 pub mod model;
 pub mod output;
+pub mod picture;
 pub mod run;
 pub mod runs;
 pub mod scenario;
 pub mod screen;
 
-mod paint;
-mod summary;
+pub(crate) mod paint;
+pub(crate) mod summary;
 
 pub use output::{Output, write_stdout};
 pub use screen::Screen;
 pub(crate) use summary::list as request_list;
 
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;

@@ -61,7 +61,8 @@ fn cells(cells: &[Cell], marks: &Marks) -> String {
     text
 }
 
-fn glyph(cell: Cell, marks: &Marks) -> char {
+/// What stands in a cell.
+pub(crate) fn glyph(cell: Cell, marks: &Marks) -> char {
     match cell {
         Cell::Blank => ' ',
         Cell::Booting => marks.booting,
@@ -86,7 +87,8 @@ fn glyph(cell: Cell, marks: &Marks) -> char {
     }
 }
 
-fn style(cell: Cell) -> Style {
+/// How a cell looks.
+pub(crate) fn style(cell: Cell) -> Style {
     match cell {
         Cell::Blank | Cell::Serving | Cell::Exited => PLAIN,
         Cell::Booting => QUIET,

@@ -51,7 +51,8 @@ pub fn closing(screen: Screen, record: &Record, stored_in: Option<&Path>) -> Str
             None => paint::lanes(screen, &record.scenario, &[("", &events, until)]),
         });
         text.push('\n');
-        text.push_str(&summary::outcome(screen, &record.scenario, &last.outcome, last.cut_off_at.is_none()));
+        let (whole, expected) = (last.cut_off_at.is_none(), record.expected.outcome.gate);
+        text.push_str(&summary::observed(screen, &record.scenario, &last.outcome, whole, expected));
     }
     if let Some(last) = record.attempts.last() {
         text.push_str(&evidence::signal(screen, last));

@@ -48,14 +48,14 @@ fn attempt(scenario: &Scenario, expected: &Expectation, speed: f64, change: impl
     }
 }
 
-fn matched() -> Record {
+pub(crate) fn matched() -> Record {
     let (scenario, expected) = scenario_named("ignored-signal");
     let attempts = vec![attempt(&scenario, &expected, 10.0, |_| ())];
     Record { scenario, expected, attempts, verdict: Verdict::Matched, reasons: Vec::new() }
 }
 
 /// A drained worker that is killed at the deadline although its last invocation completes there.
-fn diverged() -> Record {
+pub(crate) fn diverged() -> Record {
     let (scenario, expected) = scenario_named("drained-at-deadline");
     let wrong = |events: &mut Vec<Event>| {
         let end = events.iter().find(|event| matches!(event.kind, EventKind::WorkerExited { .. })).copied();

@@ -1,6 +1,7 @@
 //! What is known of the terminal that a text is for, and the words and marks that fit it.
 
 use anstyle::{AnsiColor, Color, Style};
+use textwrap::core::display_width;
 
 use crate::record::Verdict;
 
@@ -63,6 +64,25 @@ impl Screen {
         lines
     }
 
+    /// `text` as one line, which ends with an ellipsis where the screen is too narrow for all of it.
+    #[must_use]
+    pub fn cut(self, text: &str) -> String {
+        let line = printable(text).replace('\n', "\\n");
+        if display_width(&line) <= self.width {
+            return line + "\n";
+        }
+        let ellipsis = if self.ascii { "..." } else { "…" };
+        let mut columns = self.width - ellipsis.chars().count();
+        let fits = |c: &char| match columns.checked_sub(display_width(c.encode_utf8(&mut [0; 4]))) {
+            Some(left) => {
+                columns = left;
+                true
+            }
+            None => false,
+        };
+        line.chars().take_while(fits).collect::<String>() + ellipsis + "\n"
+    }
+
     /// A line of `label` in a column of its own, and `text` wrapped beside it.
     #[must_use]
     pub fn labelled(self, label: &str, style: Style, text: &str) -> String {
@@ -74,7 +94,7 @@ impl Screen {
 }
 
 /// Keeps two words on one line.
-pub(super) const NO_BREAK_SPACE: &str = "\u{a0}";
+pub(crate) const NO_BREAK_SPACE: &str = "\u{a0}";
 
 /// The width of the column of labels in a summary.
 const LABEL_WIDTH: usize = 10;
@@ -87,7 +107,7 @@ fn takes_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
 
 /// `text` with control characters made visible, so that no file can send escape sequences to the terminal, break a
 /// line or turn the direction of the text around (Unicode Standard Annex 9, section 2).
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let keep = |c: char| !(c.is_control() || turns(c)) || c == '\n';
     text.chars().flat_map(|c| if keep(c) { vec![c] } else { c.escape_default().collect() }).collect()
@@ -120,6 +140,7 @@ pub struct Marks {
     pub times: &'static str,
     pub separator: &'static str,
     pub differs: char,
+    pub explained: char,
     pub good: char,
     pub unsure: char,
     pub bad: char,
@@ -150,6 +171,7 @@ static UNICODE: Marks = Marks {
     times: "×",
     separator: "\u{a0}· ",
     differs: '≠',
+    explained: '*',
     good: '✔',
     unsure: '?',
     bad: '✘',
@@ -180,6 +202,7 @@ static ASCII: Marks = Marks {
     times: "x",
     separator: ", ",
     differs: '!',
+    explained: '*',
     good: '+',
     unsure: '?',
     bad: 'X',
@@ -249,6 +272,17 @@ mod tests {
     fn a_file_cannot_send_escape_sequences() {
         let screen = Screen { width: 80, ascii: false, verbose: false };
         assert_eq!(screen.wrap("a\u{1b}[2Jb", "", ""), "a\\u{1b}[2Jb\n");
+    }
+
+    #[test]
+    fn a_line_is_cut_to_the_screen() {
+        let screen = Screen { width: 40, ascii: false, verbose: false };
+        assert_eq!(screen.cut("a\nb\u{1b}"), "a\\nb\\u{1b}\n");
+        assert_eq!(screen.cut(&"x".repeat(40)), "x".repeat(40) + "\n");
+        assert_eq!(screen.cut(&"x".repeat(41)), "x".repeat(39) + "…\n");
+        assert_eq!(Screen { ascii: true, ..screen }.cut(&"x".repeat(41)), "x".repeat(37) + "...\n");
+        // Letters that take two columns.
+        assert_eq!(screen.cut(&"語".repeat(21)), "語".repeat(19) + "…\n");
     }
 
     #[test]

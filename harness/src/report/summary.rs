@@ -5,7 +5,16 @@ use scenarios::{Gate, Outcome, RequestId, Scenario, Status, WorkerState};
 use super::screen::{BAD, CAUTION, GOOD, NO_BREAK_SPACE, STRONG, Screen};
 
 /// The lines on an outcome; only that of a `whole` drill has passed the gate or failed at it.
-pub(super) fn outcome(screen: Screen, scenario: &Scenario, outcome: &Outcome, whole: bool) -> String {
+pub(crate) fn outcome(screen: Screen, scenario: &Scenario, outcome: &Outcome, whole: bool) -> String {
+    judged(screen, scenario, outcome, whole, None)
+}
+
+/// The same of what processes did, where the gate was `expected` to say something.
+pub(crate) fn observed(screen: Screen, scenario: &Scenario, outcome: &Outcome, whole: bool, expected: Gate) -> String {
+    judged(screen, scenario, outcome, whole, Some(expected))
+}
+
+fn judged(screen: Screen, scenario: &Scenario, outcome: &Outcome, whole: bool, expected: Option<Gate>) -> String {
     let separator = screen.marks().separator;
     let mut text = screen.labelled("requests", STRONG, &requests(separator, outcome));
     text.push_str(&screen.labelled("sums", STRONG, &sums(separator, outcome)));
@@ -24,7 +33,7 @@ pub(super) fn outcome(screen: Screen, scenario: &Scenario, outcome: &Outcome, wh
     text.push_str(&screen.labelled(
         "gate",
         style,
-        &gate(scenario, outcome).replace(" %", &format!("{NO_BREAK_SPACE}%")),
+        &gate(scenario, outcome, expected).replace(" %", &format!("{NO_BREAK_SPACE}%")),
     ));
     text
 }
@@ -90,8 +99,8 @@ fn workers(screen: Screen, outcome: &Outcome) -> String {
     ends.join(screen.marks().separator)
 }
 
-/// The gate, and which part of it fails.
-fn gate(scenario: &Scenario, outcome: &Outcome) -> String {
+/// The gate, and which part of it fails. A scenario that is made to fail at it is nothing that went wrong.
+fn gate(scenario: &Scenario, outcome: &Outcome, expected: Option<Gate>) -> String {
     let allowance = scenario.rejection_allowance_percent;
     let percent = format!("{:.1} % rejected", outcome.rejected_percent);
     let exceeds = u32::from(outcome.rejected) * 100 > u32::from(allowance) * u32::from(outcome.arrivals);
@@ -107,6 +116,7 @@ fn gate(scenario: &Scenario, outcome: &Outcome) -> String {
     }
     match outcome.gate {
         Gate::Pass => format!("PASS: nothing killed, nothing still running, {percent} of {allowance} % allowed"),
+        Gate::Fail if expected == Some(Gate::Fail) => format!("FAIL, as expected: {}", fails.join(", ")),
         Gate::Fail => format!("FAIL: {}", fails.join(", ")),
     }
 }
@@ -117,11 +127,15 @@ mod tests {
 
     use super::*;
 
-    fn gate_of(change: impl Fn(&mut Scenario)) -> String {
+    fn told(change: impl Fn(&mut Scenario), expected: Option<Gate>) -> String {
         let mut scenario = Scenario::new("gate", "Gate");
         change(&mut scenario);
         let host = Host { shell: ShellBehaviour::Stays, custom: None };
-        gate(&scenario, &expect(&scenario, &host).outcome)
+        gate(&scenario, &expect(&scenario, &host).outcome, expected)
+    }
+
+    fn gate_of(change: impl Fn(&mut Scenario)) -> String {
+        told(change, None)
     }
 
     #[test]
@@ -135,6 +149,11 @@ mod tests {
             })
         };
         assert_eq!(handled(25), "FAIL: 65.0 % rejected where 25 % are allowed");
+        assert_eq!(
+            told(|_| (), Some(Gate::Fail)),
+            "FAIL, as expected: 4 killed, 60.0 % rejected where 25 % are allowed"
+        );
+        assert_eq!(told(|_| (), Some(Gate::Pass)), gate_of(|_| ()));
         assert_eq!(handled(65), "PASS: nothing killed, nothing still running, 65.0 % rejected of 65 % allowed");
     }
 

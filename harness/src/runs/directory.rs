@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file;
 use crate::{
+    drill::STORE_LINES,
     evidence::{Evidence, Explanation},
     failure::Failure,
     record::{Attempt, Difference, Lateness, Observed, Record, Verdict},
@@ -84,23 +85,51 @@ impl RunDir {
     /// # Errors
     /// It is a file, holds something, or can't be made.
     pub fn at(path: &Path, scenario: &Scenario) -> Result<RunDir, Failure> {
-        RunDir::begin(empty_directory(path)?, scenario)
+        let is_new = !path.exists();
+        let begun = RunDir::begin(empty_directory(path)?, scenario);
+        if begun.is_err() && is_new {
+            // Only where it is empty: another run may have taken it.
+            let _ = fs::remove_dir(path);
+        }
+        begun
     }
 
-    /// Takes the empty directory at `path`.
+    /// Takes the empty directory at `path`. Where its first file can't be written whole, there is none.
     pub(super) fn begin(path: PathBuf, scenario: &Scenario) -> Result<RunDir, Failure> {
         let first = path.join(file::SCENARIO);
         let begun = || -> io::Result<File> {
             // Exclusively: another run with the same --out may be a moment ahead.
             let mut lock = File::create_new(&first)?;
-            lock.try_lock().map_err(io::Error::from)?;
-            let mut text = serde_json::to_vec_pretty(scenario)?;
-            text.push(b'\n');
-            lock.write_all(&text)?;
+            let mut write = || -> io::Result<()> {
+                lock.try_lock().map_err(io::Error::from)?;
+                let mut text = serde_json::to_vec_pretty(scenario)?;
+                text.push(b'\n');
+                lock.write_all(&text)
+            };
+            // A run that could never begin is none that broke off.
+            write().inspect_err(|_| drop(fs::remove_file(&first)))?;
             Ok(lock)
         };
         let lock = begun().map_err(|error| Failure::of_io("write", &first, &error))?;
         Ok(RunDir { path, scenario: scenario.clone(), attempts: 0, _lock: lock })
+    }
+
+    /// Stores a run that is over in `path`, which must be new or empty: its traces and what is known of it, but no store
+    /// and no logs.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub fn store_whole(path: &Path, record: &Record) -> Result<(), Failure> {
+        let mut directory = RunDir::at(path, &record.scenario)?;
+        directory.write_expected(&record.expected)?;
+        for attempt in &record.attempts {
+            let writer = directory.begin_attempt(attempt.speed)?;
+            writer.finish(&attempt.events, &attempt.outcome)?;
+            if let Some(evidence) = &attempt.evidence {
+                directory.write_evidence(evidence, attempt.explanation.as_ref())?;
+            }
+        }
+        directory.finish(record)
     }
 
     /// Where it is.
@@ -154,7 +183,7 @@ impl RunDir {
 
     /// `observed.jsonl` becomes `observed-1.jsonl`, `worker-2.log` becomes `worker-2-1.log`, and so on.
     fn set_aside(&self, attempt: usize) -> Result<(), Failure> {
-        let mut names = vec![file::OBSERVED.to_owned(), file::EVIDENCE.to_owned()];
+        let mut names = vec![file::OBSERVED.to_owned(), file::EVIDENCE.to_owned(), STORE_LINES.to_owned()];
         // The write-ahead log and its index belong to the database (sqlite.org/wal.html).
         names.extend(["", "-wal", "-shm"].map(|suffix| format!("{}{suffix}", file::STORE)));
         names.extend((1..=self.scenario.workers()).map(|number| format!("{}.log", WorkerId(number))));

@@ -123,8 +123,8 @@ impl Home {
     pub fn create(&self, scenario: &Scenario, now: SystemTime) -> Result<RunDir, Failure> {
         let base = format!("{}-{}", stamp(now), shortened(&scenario.name));
         let (name, path) = make_numbered(&self.path, &base)?;
-        let run = RunDir::begin(path, scenario)?;
-        self.point_latest_at(&name)?;
+        let run = RunDir::begin(path.clone(), scenario).inspect_err(|_| drop(fs::remove_dir(&path)))?;
+        self.point_latest_at(&name).inspect_err(|_| drop(fs::remove_dir_all(&path)))?;
         self.delete_old();
         Ok(run)
     }
@@ -189,7 +189,24 @@ impl Home {
     /// # Errors
     /// The directory can't be read. One that does not exist holds no runs.
     pub fn list(&self) -> Result<Vec<Listed>, Failure> {
-        Ok(self.names()?.into_iter().map(|name| stored::listed(self.path.join(&name), name)).collect())
+        self.newest(usize::MAX)
+    }
+
+    /// The `limit` newest runs, the newest first.
+    ///
+    /// # Errors
+    /// As [`Home::list`].
+    pub fn newest(&self, limit: usize) -> Result<Vec<Listed>, Failure> {
+        let names = self.names()?.into_iter().take(limit);
+        Ok(names.map(|name| stored::listed(self.path.join(&name), name)).collect())
+    }
+
+    /// The directory of the run that is called exactly `name`, if there is one. Nothing else is ever looked at, whatever
+    /// `name` holds.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<PathBuf> {
+        let path = self.path.join(name);
+        (is_run_name(name) && path.is_dir()).then_some(path)
     }
 
     /// The directory of the run that `which` means: `latest`, a path, a name, or the beginning of one name only.

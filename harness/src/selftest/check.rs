@@ -10,10 +10,8 @@ use std::{
 };
 
 use anyhow::Context;
-use scenarios::{Expectation, Fault, Scenario, ShellBehaviour};
+use scenarios::{Fault, Scenario, ShellBehaviour};
 use serde::{Deserialize, Serialize};
-use tokio::{runtime, task::LocalSet};
-use worker::clock;
 
 use crate::{
     cli::ClockChoice,
@@ -22,7 +20,8 @@ use crate::{
     host,
     isolation::{self, Isolation},
     judge::{self, Manner, Watch},
-    record::{Attempt, Difference, Observed, Verdict},
+    record::{Difference, Verdict},
+    runtime, scratch,
     verdict::MAX_ATTEMPTS,
 };
 
@@ -37,6 +36,8 @@ pub(super) struct Check {
     pub(super) fault: Option<Fault>,
     /// A directory for it alone, which need not exist yet.
     pub(super) directory: PathBuf,
+    /// The scratch directory that this lies in.
+    pub(super) scratch: PathBuf,
 }
 
 /// The same on its way to the inner process.
@@ -46,6 +47,7 @@ pub(super) struct Job {
     clock: ClockChoice,
     fault: Option<String>,
     directory: PathBuf,
+    scratch: PathBuf,
 }
 
 /// What came of it.
@@ -65,6 +67,7 @@ impl Check {
             clock: self.clock,
             fault: self.fault.map(|fault| fault.name().to_owned()),
             directory: self.directory.clone(),
+            scratch: self.scratch.clone(),
         })
     }
 
@@ -91,12 +94,9 @@ fn finding_in(directory: &Path) -> PathBuf {
 /// It can't be written down.
 pub fn inner() -> anyhow::Result<ExitCode> {
     isolation::inside(|job: Job, isolation, control| {
-        clock::sharpen();
-        if job.clock == ClockChoice::Scaled {
-            clock::prefer_realtime();
-        }
-        let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
-        let finding = LocalSet::new().block_on(&runtime, play(&job, &isolation, control));
+        scratch::adopt(&job.scratch);
+        runtime::keep_time(job.clock);
+        let finding = runtime::block_on(play(&job, &isolation, control))?;
         let finding = finding.unwrap_or_else(|error| Finding::none(format!("The drill failed: {error:#}.")));
         fs::write(finding_in(&job.directory), serde_json::to_vec(&finding)?)?;
         Ok(ExitCode::SUCCESS)
@@ -106,56 +106,34 @@ pub fn inner() -> anyhow::Result<ExitCode> {
 async fn play(job: &Job, isolation: &Isolation, control: OwnedFd) -> anyhow::Result<Finding> {
     let stop = StopPipe::new(control)?;
     let scenario = Scenario::from_value(job.scenario.clone())?;
-    let worker = host::worker_command().context("the worker's program can't be found")?;
+    let worker = host::worker_command(None).context("the worker's program can't be found")?;
     let setup = Setup {
         scenario: &scenario,
         clock: job.clock.at(SPEED),
         fault: job.fault.as_deref().map(Fault::from_str).transpose().map_err(Failure::bad_input)?,
         extent: Extent::Whole,
         worker: &worker,
+        foreign: false,
         directory: &job.directory,
         store: &job.directory.join("store.sqlite"),
         log: &|worker| File::create(job.directory.join(format!("{worker}.log"))),
         isolation,
         kernel_trace: false,
+        alone: false,
     };
     let manner = Manner { clock: job.clock, speed: SPEED, attempts: MAX_ATTEMPTS };
-    let mut stores = FreshStores(setup.store);
     // No drill of the self-test has the entrypoint that a shell's behaviour matters to.
-    let mut record = judge::judge(&setup, ShellBehaviour::Stays, manner, &stop, &mut stores).await?;
+    let mut record =
+        judge::judge(&setup, ShellBehaviour::Stays, manner, &stop, &mut NothingKept(&job.directory)).await?;
     let difference = record.attempts.pop().and_then(|last| last.difference);
     Ok(Finding { verdict: record.verdict, difference, reasons: record.reasons })
 }
 
-/// Keeps nothing of an attempt, and makes place for the store of the next one.
-struct FreshStores<'a>(&'a Path);
+/// Keeps nothing of an attempt, and makes room for the store of the next one.
+struct NothingKept<'a>(&'a Path);
 
-impl Watch for FreshStores<'_> {
-    fn expected(&mut self, _: &Expectation) -> anyhow::Result<()> {
-        Ok(())
-    }
-
+impl Watch for NothingKept<'_> {
     fn begin(&mut self, _: usize, _: Option<f64>) -> anyhow::Result<()> {
-        for end in ["", "-wal", "-shm"] {
-            let mut path = self.0.as_os_str().to_owned();
-            path.push(end);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Failure::of_io("remove", Path::new(&path), &error).into());
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn observed(&mut self, _: &Observed) {}
-
-    fn end(&mut self, _: &Attempt) -> anyhow::Result<()> {
-        Ok(())
-    }
-
-    fn repeat(&mut self, _: &str) -> anyhow::Result<()> {
-        Ok(())
+        Ok(scratch::clear(self.0)?)
     }
 }

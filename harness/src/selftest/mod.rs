@@ -15,7 +15,6 @@ use std::{cmp::Reverse, path::Path, process::ExitCode, thread};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use scenarios::Fault;
-use tempfile::TempDir;
 
 use self::{
     cases::{CASES, Case, Drill},
@@ -27,12 +26,13 @@ use crate::{
     cli::{ClockChoice, Display, SelftestArgs},
     isolation::Signals,
     report::{json, write_stdout},
+    scratch::Scratch,
 };
 
 pub use self::check::inner;
 
 /// The hidden command of this program that plays one drill of the self-test.
-pub const CHECK: &str = "check";
+pub const CHECK: &str = "selftest-drill";
 
 /// How many drills are played at once for each processor: on a scaled clock most of a drill is waiting.
 const DRILLS_PER_PROCESSOR: usize = 4;
@@ -43,7 +43,7 @@ const DRILLS_PER_PROCESSOR: usize = 4;
 /// No process can be started, or the output can't be written.
 pub fn run(display: Display, args: &SelftestArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch().context("the handlers for Ctrl-C and the like can't be installed")?;
-    let folder = TempDir::with_prefix("termdrill-").context("no temporary directory can be made")?;
+    let folder = Scratch::make()?;
     let clocks = args.clock.clocks();
     let plan = plan(clocks);
     let checks: Vec<Check> = plan.iter().enumerate().map(|(n, played)| played.check(folder.path(), n)).collect();
@@ -108,6 +108,7 @@ impl Planned {
             clock: self.clock,
             fault: self.fault,
             directory: folder.join(number.to_string()),
+            scratch: folder.to_owned(),
         }
     }
 

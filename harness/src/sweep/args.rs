@@ -40,7 +40,7 @@ pub struct Args {
     /// Draw two heat maps, of what is killed and what is rejected; `-` is standard output.
     #[arg(long, value_name = "FILE", requires = "vary")]
     pub svg: Option<PathBuf>,
-    /// What `/bin/sh -c WORKER` does; without it, this machine's shell is looked at.
+    /// What `/bin/sh -c WORKER` does, of a shell that is as usual; without it, this machine's is looked at.
     #[arg(long, value_name = "BEHAVIOUR", conflicts_with = "find")]
     pub shell: Option<ShellChoice>,
     /// On how many threads to play the model, 1 to 64; as many as there are processors if not given.

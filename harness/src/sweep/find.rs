@@ -205,7 +205,8 @@ fn deaf(scenario: &Scenario, host: &Host) -> String {
     };
     let why = match (&scenario.entrypoint, scenario.on_sigterm) {
         (Entrypoint::Custom(_), _) => "its entrypoint is said to pass nothing on",
-        _ if shell_stays => "the shell in front of it is PID 1 and passes nothing on",
+        _ if shell_stays && scenario.pid_namespace => "the shell in front of it is PID 1 and passes nothing on",
+        _ if shell_stays => "the shell in front of it waits for it and passes nothing on",
         (_, OnSigterm::Ignore) => "its disposition is SIG_IGN",
         (_, OnSigterm::Drain) if scenario.handler_installed == HandlerInstalled::AfterBoot => {
             "it is PID 1 and still boots, so that the kernel drops what its handler would hear later"

@@ -2,10 +2,10 @@
 
 use std::thread;
 
-use scenarios::{Entrypoint, Expectation, Gate, Host, Scenario, ShellBehaviour, expect};
+use scenarios::{Expectation, Gate, Scenario, expect};
 
 use super::axis::Axis;
-use crate::{failure::Failure, input};
+use crate::{failure::Failure, input, shell::Shell};
 
 /// How many points a grid can have: a minute or so on one core.
 pub const MAX_POINTS: usize = 10_000_000;
@@ -18,7 +18,7 @@ const PORTION: usize = 4_096;
 pub struct Grid {
     base: Scenario,
     axes: Vec<Axis>,
-    host: Host,
+    shell: Shell,
 }
 
 /// What came of one point: counts, as a table shows them.
@@ -70,7 +70,7 @@ impl Grid {
     ///
     /// # Errors
     /// Those of [`Axis::parse`]; a field that is varied twice; a combination that is no scenario; too many points.
-    pub fn new(base: &Scenario, specs: &[String], shell: ShellBehaviour) -> Result<Grid, Failure> {
+    pub fn new(base: &Scenario, specs: &[String], shell: Shell) -> Result<Grid, Failure> {
         let axes = specs.iter().map(|spec| Axis::parse(base, spec)).collect::<Result<Vec<_>, _>>()?;
         for (index, axis) in axes.iter().enumerate() {
             if axes[..index].iter().any(|other| other.field.name == axis.field.name) {
@@ -83,7 +83,7 @@ impl Grid {
             let what = format!("--vary: {} combinations are more than {MAX_POINTS}", sizes.join(" × "));
             return Err(Failure::bad_input(what).hint("give longer steps, as in grace_period_s=0..20/0.5"));
         }
-        let grid = Grid { base: base.clone(), axes, host: Host { shell, custom: None } };
+        let grid = Grid { base: base.clone(), axes, shell };
         for scenario in grid.kinds() {
             scenario.map_err(|error| Failure::bad_input(input::joined("--vary", &error.to_string())))?;
         }
@@ -165,7 +165,7 @@ impl Grid {
     fn cell(&self, index: usize) -> Result<Cell, Failure> {
         let scenario = scenario_at(&self.base, &self.axes, index)
             .map_err(|error| Failure::bad_input(input::joined("--vary", &error.to_string())))?;
-        Ok(Cell::of(&expect(&scenario, &self.host)))
+        Ok(Cell::of(&expect(&scenario, &self.shell.host(&scenario))))
     }
 }
 
@@ -183,26 +183,16 @@ fn scenario_at(base: &Scenario, axes: &[Axis], index: usize) -> Result<Scenario,
     base.with_settings(axes.iter().zip(places).map(|(axis, place)| axis.values[place].setting.as_str()))
 }
 
-/// A point of which only a look at the machine can tell what happens, if there is one: an entrypoint `shell`, or one of
-/// the user's own whose effect is not said.
-pub(super) fn hangs_on_machine(scenario: &Scenario) -> bool {
-    match scenario.entrypoint {
-        Entrypoint::Shell => true,
-        Entrypoint::Custom(_) => scenario.expected_effect.is_none(),
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use scenarios::{OnSigterm, Span, catalogue};
+    use scenarios::{Entrypoint, Host, OnSigterm, ShellBehaviour, Span, catalogue};
 
     use super::*;
 
     fn grid(base: &Scenario, specs: &[&str]) -> Result<Grid, Failure> {
         let specs: Vec<String> = specs.iter().map(|&spec| spec.to_owned()).collect();
-        Grid::new(base, &specs, ShellBehaviour::Stays)
+        Grid::new(base, &specs, Shell::usual(ShellBehaviour::Stays))
     }
 
     fn cells(grid: &Grid, jobs: usize) -> Vec<Cell> {

@@ -20,10 +20,8 @@ use std::{
     process::ExitCode,
 };
 
-use scenarios::{Gate, Host, Scenario, ShellBehaviour};
+use scenarios::{Entrypoint, Gate, Scenario, ShellBehaviour};
 use serde::{Deserialize, Serialize};
-use tokio::{runtime, task::LocalSet};
-use worker::clock;
 
 pub use self::args::Args;
 use self::{
@@ -35,12 +33,14 @@ use self::{
     sink::{STDOUT, Sink},
 };
 use crate::{
-    cli::Display,
+    cli::{ClockChoice, Display},
     drill::StopPipe,
-    failure::Failure,
+    failure::{self, Failure},
     host, input,
     isolation::{self, Isolation},
     report::Screen,
+    runtime,
+    shell::{self, Shell},
 };
 
 /// The hidden command of this program that sweeps and then drills.
@@ -50,7 +50,7 @@ pub const INNER: &str = "sweep-and-drill";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Job {
     scenario: serde_json::Value,
-    shell: ShellBehaviour,
+    shell: Shell,
     vary: Vec<String>,
     find: bool,
     json: bool,
@@ -68,7 +68,7 @@ pub fn outer(display: Display, args: &Args) -> anyhow::Result<ExitCode> {
     let scenario = input::load(&args.input.scenario, &args.input.settings, std::io::stdin().lock())?;
     check_outputs(args)?;
     // Read once for what is wrong with it, and once more when it is known what the shell does.
-    let grid = Grid::new(&scenario, &args.vary, ShellBehaviour::Stays)?;
+    let grid = Grid::new(&scenario, &args.vary, Shell::usual(ShellBehaviour::Stays))?;
     let job = Job {
         scenario: serde_json::to_value(&scenario)?,
         shell: shell_of(&scenario, &grid, args)?,
@@ -135,18 +135,24 @@ fn check_outputs(args: &Args) -> Result<(), Failure> {
 }
 
 /// What the shell does, where any point or what is to be found hangs on it.
-fn shell_of(scenario: &Scenario, grid: &Grid, args: &Args) -> anyhow::Result<ShellBehaviour> {
-    let points = grid.kinds().filter_map(Result::ok);
-    let asked = points.chain(args.find.then(|| scenario.clone())).filter(grid::hangs_on_machine);
-    let mut shell = args.shell.map(ShellBehaviour::from);
-    for scenario in asked {
-        let is_shell = scenario.entrypoint == scenarios::Entrypoint::Shell;
-        if !is_shell || shell.is_none() {
-            let host = host::look(&scenario)?;
-            shell = shell.or(Some(host.shell));
+fn shell_of(scenario: &Scenario, grid: &Grid, args: &Args) -> anyhow::Result<Shell> {
+    let asked: Vec<Scenario> = grid.kinds().filter_map(Result::ok).chain(args.find.then(|| scenario.clone())).collect();
+    for scenario in &asked {
+        if let (Entrypoint::Custom(command), None) = (&scenario.entrypoint, scenario.expected_effect) {
+            return Err(host::unknown_effect(command).into());
         }
     }
-    Ok(shell.unwrap_or(ShellBehaviour::Stays))
+    let Some(choice) = args.shell else {
+        let shell = host::shell_for(&asked)?;
+        if shell.on_sigterm != shell::USUAL {
+            let name = shell::name();
+            failure::warn(&format!(
+                "/bin/sh, which is {name} here, is unlike other shells in what it does about SIGTERM"
+            ));
+        }
+        return Ok(shell);
+    };
+    Ok(Shell::usual(choice.into()))
 }
 
 fn default_jobs() -> usize {
@@ -240,7 +246,7 @@ impl<'a> Sweep<'a> {
         if !self.job.find {
             return Ok(None);
         }
-        let answer = find::find(&self.scenario, &Host { shell: self.job.shell, custom: None });
+        let answer = find::find(&self.scenario, &self.job.shell.host(&self.scenario));
         if !self.job.json {
             self.job.display.output().print(&words::answer(self.screen, &self.scenario, &answer))?;
         }
@@ -249,20 +255,19 @@ impl<'a> Sweep<'a> {
 
     /// Drills every claim of the answer.
     fn confirm(&self, answer: &Answer, isolation: &Isolation, control: OwnedFd) -> anyhow::Result<Vec<Confirmed>> {
-        clock::sharpen();
-        let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
-        LocalSet::new().block_on(&runtime, async {
+        runtime::keep_time(ClockChoice::Stepped);
+        runtime::block_on(async {
             let stop = StopPipe::new(control)?;
             let mut all = Vec::new();
             for claim in answer.claims() {
-                let one = confirm::confirm(&self.scenario, &claim, self.job.shell, isolation, &stop).await?;
+                let one = confirm::confirm(&self.scenario, &claim, self.job.shell.behaviour, isolation, &stop).await?;
                 if !self.job.json {
                     self.job.display.output().print(&words::confirmed(self.screen, &one))?;
                 }
                 all.push(one);
             }
             Ok(all)
-        })
+        })?
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use scenarios::{Gate, Scenario};
 
 use super::{axis::Axis, grid::Cell};
+use crate::svg::{clipped, escaped, label};
 
 /// The steps of a ramp after the colour of zero, from little to much.
 const STEPS: usize = 5;
@@ -280,35 +281,6 @@ fn theme(page: &str, text: &str, quiet: &str, ink: [&str; 2], ramps: &[[&str; ST
         css.push('\n');
     }
     css
-}
-
-fn label(svg: &mut String, class: &str, (x, y): (f64, f64), anchor: &str, text: &str) {
-    let text = escaped(text);
-    let _ = writeln!(svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>");
-}
-
-/// `text` as XML character data or an attribute's value; control characters, which XML can't hold, are left out.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {}
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
-fn clipped(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]

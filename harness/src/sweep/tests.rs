@@ -1,6 +1,6 @@
 //! Tables on every screen, pictures and documents.
 
-use scenarios::catalogue;
+use scenarios::{Host, catalogue};
 use serde_json::Value;
 
 use super::*;
@@ -9,7 +9,7 @@ const HOST: Host = Host { shell: ShellBehaviour::Stays, custom: None };
 
 fn grid(name: &str, specs: &[&str]) -> (Grid, Vec<Cell>) {
     let specs: Vec<String> = specs.iter().map(|&spec| spec.to_owned()).collect();
-    let grid = Grid::new(catalogue::get(name).unwrap(), &specs, ShellBehaviour::Stays).unwrap();
+    let grid = Grid::new(catalogue::get(name).unwrap(), &specs, Shell::usual(ShellBehaviour::Stays)).unwrap();
     let mut cells = Vec::new();
     grid.play(1, |_, cell| {
         cells.push(cell);
@@ -61,9 +61,9 @@ fn fields_with_long_values() {
     let scenario = catalogue::get("env-wrapper").unwrap();
     let base = Scenario { expected_effect: None, ..scenario.clone() };
     let specs = specs.map(str::to_owned);
-    assert!(Grid::new(&base, &specs, ShellBehaviour::Stays).is_err(), "an effect beside a named form");
+    assert!(Grid::new(&base, &specs, Shell::usual(ShellBehaviour::Stays)).is_err(), "an effect beside a named form");
     let specs = ["on_sigterm=drain,ignore".to_owned(), command.to_owned()];
-    let grid = Grid::new(&base, &specs, ShellBehaviour::Stays).unwrap();
+    let grid = Grid::new(&base, &specs, Shell::usual(ShellBehaviour::Stays)).unwrap();
     let mut cells = Vec::new();
     grid.play(1, |_, cell| {
         cells.push(cell);

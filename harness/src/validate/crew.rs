@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     cli::ClockChoice,
+    foreign,
     isolation::{Isolation, NO_PROC, STOP, start_inside},
     process::Live,
     readable,
@@ -60,6 +61,17 @@ impl Pace {
     }
 }
 
+/// Where a crew works.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// Each lane has a directory of its own in here.
+    pub work: &'a Path,
+    /// The scratch directory that this is, or lies in, if it does.
+    pub scratch: Option<&'a Path>,
+    /// Where runs are kept whole that did not match, and the first few; none are kept where there is no such place.
+    pub kept: Option<&'a Path>,
+}
+
 /// Lanes that are at work.
 pub struct Crew {
     isolation: Isolation,
@@ -67,6 +79,8 @@ pub struct Crew {
     attempts: usize,
     /// The speed of scaled drills.
     pub pace: Pace,
+    /// The foreign worker to drill, if it is not our own.
+    pub worker: Option<foreign::Command>,
     lanes: Vec<Worklane>,
     waiting: VecDeque<Item>,
     news: UnboundedReceiver<(usize, News)>,
@@ -88,13 +102,13 @@ enum News {
 }
 
 impl Crew {
-    /// Starts `count` lanes, which work in directories of their own below `directory`.
+    /// Starts `count` lanes.
     ///
     /// # Errors
     /// No process or socket can be had.
     pub fn start(
         count: usize,
-        directory: &Path,
+        places: Places<'_>,
         isolation: Isolation,
         shell: ShellBehaviour,
         scaled: bool,
@@ -107,6 +121,7 @@ impl Crew {
             shell,
             attempts,
             pace,
+            worker: None,
             lanes: Vec::new(),
             waiting: VecDeque::new(),
             news,
@@ -114,19 +129,21 @@ impl Crew {
             tasks: JoinSet::new(),
         };
         for index in 0..count {
-            crew.start_lane(index, directory, scaled)?;
+            crew.start_lane(index, places, scaled, count == 1)?;
         }
         Ok(crew)
     }
 
-    fn start_lane(&mut self, index: usize, directory: &Path, scaled: bool) -> anyhow::Result<()> {
+    fn start_lane(&mut self, index: usize, places: Places<'_>, scaled: bool, alone: bool) -> anyhow::Result<()> {
         // The moment tells it apart from one of an earlier crew that is not closed yet.
         let socket = format!("termdrill-{}-{}-lane-{index}", std::process::id(), worker::clock::now_ns());
         let listener = net::UnixListener::bind_addr(&net::SocketAddr::from_abstract_name(&socket)?)
             .context("no socket can be had for a lane")?;
         listener.set_nonblocking(true)?;
         let listener = UnixListener::from_std(listener)?;
-        let lane = Lane { socket, directory: directory.join(format!("lane-{}", index + 1)), scaled };
+        let directory = places.work.join(format!("lane-{}", index + 1));
+        let [scratch, kept] = [places.scratch, places.kept].map(|path| path.map(Path::to_owned));
+        let lane = Lane { socket, directory, scratch, scaled, alone, kept };
         let (process, control) = start_inside(&[LANE], &mut self.isolation, &lane)?;
         let ended = process.watch()?;
         self.tasks.spawn_local(follow(index, listener, self.tell.clone()));
@@ -183,7 +200,13 @@ impl Crew {
             return;
         }
         let (Some(tasks), Some(item)) = (&lane.tasks, self.waiting.front()) else { return };
-        let task = Task { item: item.clone(), shell: self.shell, speed: self.pace.speed(), attempts: self.attempts };
+        let task = Task {
+            item: item.clone(),
+            shell: self.shell,
+            speed: self.pace.speed(),
+            attempts: self.attempts,
+            worker: self.worker.clone(),
+        };
         if let Ok(line) = serde_json::to_vec(&task)
             && tasks.send(line).is_ok()
         {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cli::ClockChoice,
+    foreign,
     record::{Difference, Lateness, Reactions, Record, Verdict},
 };
 
@@ -31,12 +32,14 @@ pub struct Task {
     pub speed: f64,
     /// How many attempts to make at most.
     pub attempts: usize,
+    /// The foreign worker to drill, if it is not our own.
+    pub worker: Option<foreign::Command>,
 }
 
 /// What came of an item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// The item's place in the plan.
+    /// The item's place in the plan, from 0 on.
     pub number: usize,
     /// The scenario's name.
     pub name: String,

@@ -8,17 +8,13 @@ use std::{
 };
 
 use anyhow::Context;
-use scenarios::Expectation;
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
-    runtime,
-    task::LocalSet,
 };
-use worker::clock;
 
-use super::item::{Cpu, Judged, Task};
+use super::item::{Cpu, Item, Judged, Task};
 use crate::{
     cli::ClockChoice,
     drill::{Extent, Setup, StopPipe},
@@ -26,7 +22,9 @@ use crate::{
     host,
     isolation::{self, Isolation},
     judge::{self, Manner, Watch},
-    record::{Attempt, Observed, Reactions},
+    record::{Reactions, Record, Verdict},
+    runs::RunDir,
+    runtime, scratch,
 };
 
 /// The hidden command of this program that runs a lane for its outer process.
@@ -39,8 +37,14 @@ pub struct Lane {
     pub socket: String,
     /// A directory for it alone.
     pub directory: PathBuf,
+    /// The scratch directory that this lies in, if it lies in one: removed here where the outer process is gone.
+    pub scratch: Option<PathBuf>,
     /// Whether anything in it runs on a scaled clock.
     pub scaled: bool,
+    /// Whether it is the only one.
+    pub alone: bool,
+    /// Where runs are kept whole that did not match, and the first few; none are kept where there is no such place.
+    pub kept: Option<PathBuf>,
 }
 
 /// Runs a lane until it is given nothing more, or is told to stop.
@@ -49,12 +53,8 @@ pub struct Lane {
 /// The outer process can't be reached, or the machine can't run any drill.
 pub fn inner() -> anyhow::Result<ExitCode> {
     isolation::inside(|lane: Lane, isolation, control| {
-        clock::sharpen();
-        if lane.scaled {
-            clock::prefer_realtime();
-        }
-        let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
-        LocalSet::new().block_on(&runtime, work(&lane, &isolation, control))
+        runtime::keep_time(if lane.scaled { ClockChoice::Scaled } else { ClockChoice::Stepped });
+        runtime::block_on(work(&lane, &isolation, control))?
     })
 }
 
@@ -65,12 +65,19 @@ async fn work(lane: &Lane, isolation: &Isolation, control: OwnedFd) -> anyhow::R
     socket.set_nonblocking(true)?;
     let (tasks, mut results) = UnixStream::from_std(socket)?.into_split();
     let mut tasks = BufReader::new(tasks).lines();
+    if let Some(scratch) = &lane.scratch {
+        scratch::adopt(scratch);
+    }
     fs::create_dir_all(&lane.directory).map_err(|error| Failure::of_io("make", &lane.directory, &error))?;
     // Where the outer process was killed there is nobody left to tell.
+    let mut keeper = Keeper { directory: lane.kept.clone(), room: KEPT_BY_LANE };
     while let Ok(Some(line)) = tasks.next_line().await {
         let task: Task = serde_json::from_str(&line)?;
         let judged = match drill(lane, isolation, &task, &stop).await {
-            Ok(judged) => judged,
+            Ok((judged, record)) => {
+                keeper.keep(&task.item, &record)?;
+                judged
+            }
             Err(error) => Judged::failed(&task.item, format!("{error:#}.")),
         };
         let mut line = serde_json::to_vec(&judged)?;
@@ -82,28 +89,56 @@ async fn work(lane: &Lane, isolation: &Isolation, control: OwnedFd) -> anyhow::R
     Ok(ExitCode::SUCCESS)
 }
 
-async fn drill(lane: &Lane, isolation: &Isolation, task: &Task, stop: &StopPipe) -> anyhow::Result<Judged> {
-    let worker = host::worker_command()?;
+/// The drills that are kept whatever came of them, by their numbers in the plan.
+const FIRST_KEPT: usize = 3;
+/// How many drills a lane keeps at most: where everything diverges, the first ones tell enough.
+const KEPT_BY_LANE: usize = 20;
+
+/// Keeps runs whole.
+struct Keeper {
+    directory: Option<PathBuf>,
+    room: usize,
+}
+
+impl Keeper {
+    fn keep(&mut self, item: &Item, record: &Record) -> Result<(), Failure> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let wanted = record.verdict != Verdict::Matched || item.number < FIRST_KEPT;
+        let path = directory.join(format!("{}-{}", item.number + 1, item.scenario.name));
+        // While a scenario is shrunk, its smaller ones have the same number.
+        if !wanted || self.room == 0 || path.exists() {
+            return Ok(());
+        }
+        self.room -= 1;
+        RunDir::store_whole(&path, record)
+    }
+}
+
+async fn drill(lane: &Lane, isolation: &Isolation, task: &Task, stop: &StopPipe) -> anyhow::Result<(Judged, Record)> {
+    let worker = host::worker_command(task.worker.as_ref())?;
     let mut attempts = Attempts { lane, reactions: Reactions::default() };
     let before = Cpu::so_far();
-    attempts.clean_up()?;
+    scratch::clear(&lane.directory)?;
     let setup = Setup {
         scenario: &task.item.scenario,
         clock: task.item.clock.at(task.speed),
         fault: None,
         extent: Extent::Whole,
         worker: &worker,
+        foreign: task.worker.is_some(),
         directory: &lane.directory,
         store: &lane.directory.join(STORE),
         log: &|_| File::options().append(true).open("/dev/null"),
         isolation,
         kernel_trace: false,
+        alone: lane.alone,
     };
     let clock: ClockChoice = task.item.clock;
     let manner = Manner { clock, speed: task.speed, attempts: task.attempts };
     let record = judge::judge(&setup, task.shell, manner, stop, &mut attempts).await?;
     let cpu = Cpu::so_far().since(before);
-    Ok(Judged { reactions: attempts.reactions, cpu: Some(cpu), ..Judged::of(&task.item, &record) })
+    let judged = Judged { reactions: attempts.reactions, cpu: Some(cpu), ..Judged::of(&task.item, &record) };
+    Ok((judged, record))
 }
 
 const STORE: &str = "store.sqlite";
@@ -114,42 +149,15 @@ struct Attempts<'a> {
     reactions: Reactions,
 }
 
-impl Attempts<'_> {
-    fn clean_up(&self) -> Result<(), Failure> {
-        let directory = &self.lane.directory;
-        let unusable = |error: &std::io::Error| Failure::of_io("clear", directory, error);
-        for entry in fs::read_dir(directory).map_err(|error| unusable(&error))? {
-            let path = entry.map_err(|error| unusable(&error))?.path();
-            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            removed.map_err(|error| unusable(&error))?;
-        }
-        Ok(())
-    }
-}
-
 impl Watch for Attempts<'_> {
-    fn expected(&mut self, _: &Expectation) -> anyhow::Result<()> {
-        Ok(())
-    }
-
     fn begin(&mut self, number: usize, _: Option<f64>) -> anyhow::Result<()> {
         if number > 1 {
-            self.clean_up()?;
+            scratch::clear(&self.lane.directory)?;
         }
-        Ok(())
-    }
-
-    fn observed(&mut self, _: &Observed) {}
-
-    fn end(&mut self, _: &Attempt) -> anyhow::Result<()> {
         Ok(())
     }
 
     fn reacted(&mut self, reactions: Reactions) {
         self.reactions = reactions;
-    }
-
-    fn repeat(&mut self, _: &str) -> anyhow::Result<()> {
-        Ok(())
     }
 }

@@ -3,22 +3,22 @@
 pub mod crew;
 pub mod item;
 pub mod lane;
+pub mod lateness;
 pub mod plan;
 pub mod report;
 pub mod results;
 pub mod shrink;
 
-use std::{fs, io::IsTerminal, process::ExitCode};
+use std::{fs, io::IsTerminal, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nix::sys::resource::{UsageWho, getrusage};
 use scenarios::{Entrypoint, Scenario, ShellBehaviour};
-use tokio::{runtime, task::LocalSet};
 use worker::clock;
 
 use self::{
-    crew::{Crew, Pace},
+    crew::{Crew, Pace, Places},
     item::{Item, Judged},
     plan::Plan,
     report::{Document, FORMAT, Summary, VERSION, drills},
@@ -30,7 +30,8 @@ use crate::{
     host,
     isolation::{Signals, isolate},
     record::Verdict,
-    report::{Output, Screen, json, write_stdout},
+    report::{Output, Screen, file, json, write_stdout},
+    runtime,
 };
 
 /// Above this many drills only those that did not match get a line, unless more is to be shown.
@@ -41,6 +42,7 @@ const LINES: usize = 100;
 /// # Errors
 /// Bad input; a machine that can't run any drill; results that can't be stored.
 pub fn validate(display: Display, args: &ValidateArgs) -> anyhow::Result<ExitCode> {
+    file::check_validation(&args.reports)?;
     let (plan, results) = match &args.resume {
         Some(directory) => Results::resume(directory)?,
         None => {
@@ -49,6 +51,7 @@ pub fn validate(display: Display, args: &ValidateArgs) -> anyhow::Result<ExitCod
             (plan, results)
         }
     };
+    let directory = results.directory().to_owned();
     let signals = Signals::catch().context("the handlers for Ctrl-C and the like can't be installed")?;
     let asks_for_the_shell = |item: &Item| item.scenario.entrypoint == Entrypoint::Shell;
     let shell = match plan.items.iter().any(asks_for_the_shell) {
@@ -56,11 +59,10 @@ pub fn validate(display: Display, args: &ValidateArgs) -> anyhow::Result<ExitCod
         false => ShellBehaviour::Stays,
     };
     let isolation = isolate();
-    let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
     let validation = Validation { display, args, signals: &signals, shell, quiet: args.json };
-    let document = LocalSet::new().block_on(&runtime, validation.run(plan, results, isolation))?;
+    let document = runtime::block_on(validation.run(plan, results, isolation))??;
     signals.end_by_what_was_received()?;
-    deliver(display, args, &document)
+    deliver(display, args, &document, &directory)
 }
 
 /// Joins the JSON documents of several shards.
@@ -105,10 +107,12 @@ fn exit_code(document: &Document) -> ExitCode {
     ExitCode::from(document.summary.verdict().exit_code())
 }
 
-fn deliver(display: Display, args: &ValidateArgs, document: &Document) -> anyhow::Result<ExitCode> {
+fn deliver(display: Display, args: &ValidateArgs, document: &Document, directory: &Path) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.junit {
         fs::write(path, report::junit(document)?).map_err(|error| Failure::of_io("write", path, &error))?;
     }
+    let kept = if args.reports.is_empty() { Vec::new() } else { results::kept(directory)? };
+    file::write_validation(&args.reports, document, &kept)?;
     if args.json {
         write_stdout(&json::line(document)?)?;
     } else {
@@ -145,13 +149,14 @@ impl Validation<'_> {
             let lanes = self.args.jobs.unwrap_or_else(|| default_jobs(clock)).min(items.len());
             let mut crew = Crew::start(
                 lanes,
-                results.directory(),
+                Places { work: results.directory(), scratch: None, kept: Some(&results.kept_in()) },
                 isolation.clone(),
                 self.shell,
                 Crew::waits(clock),
                 Pace::from(self.args.speed),
                 usize::from(self.args.attempts),
             )?;
+            crew.worker.clone_from(&plan.worker);
             let done = self.work_off(&mut crew, items, &mut results, &bar, &mut diverged, plan.items.len()).await;
             crew.stop().await;
             if !done? {
@@ -210,7 +215,7 @@ impl Validation<'_> {
             let Some(judged) = judged else { break };
             results.add(&judged)?;
             bar.inc(1);
-            if judged.verdict != Verdict::Matched || self.display.verbose || planned <= LINES {
+            if self.gets_a_line(&judged, planned) {
                 bar.suspend(|| self.say(&report::line(self.display.screen(), &judged)))?;
             }
             if judged.verdict == Verdict::Diverged
@@ -239,6 +244,22 @@ impl Validation<'_> {
         .await?;
         smallest.name = format!("shrunk-{}", item.scenario.name);
         Ok(smallest)
+    }
+
+    /// One that matched is progress, and nothing for a file, unless more is to be shown. With --json the document has
+    /// every result.
+    fn gets_a_line(&self, judged: &Judged, planned: usize) -> bool {
+        let is_result = judged.verdict != Verdict::Matched || self.display.verbose;
+        if self.quiet {
+            self.is_watched() && (is_result || planned <= LINES)
+        } else {
+            is_result || planned <= LINES && self.is_watched()
+        }
+    }
+
+    /// Whether what a person reads goes to a terminal.
+    fn is_watched(&self) -> bool {
+        if self.quiet { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() }
     }
 
     fn say(&self, text: &str) -> anyhow::Result<()> {

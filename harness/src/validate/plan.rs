@@ -9,7 +9,7 @@ use super::item::Item;
 use crate::{
     cli::{ClockChoice, ValidateArgs},
     failure::Failure,
-    input,
+    foreign, input,
 };
 
 /// Of this many drills on the stepped clock one is repeated on the scaled one, if no clock was asked for.
@@ -26,6 +26,9 @@ pub struct Plan {
     pub shard: [usize; 2],
     /// The drills of this part.
     pub items: Vec<Item>,
+    /// The foreign worker that is drilled, if it is not our own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<foreign::Command>,
 }
 
 impl Plan {
@@ -43,12 +46,15 @@ impl Plan {
         }
         scenarios.extend((1..=args.random).map(|number| random::scenario(args.seed, number)));
         let repeated = scenarios.iter().flat_map(|scenario| (0..args.repeat).map(|_| scenario.clone())).collect();
-        let clocked = on_clocks(repeated, args.clock);
+        let worker = args.worker.as_deref().map(|line| foreign::Command::read(line, args.clock)).transpose()?;
+        // A foreign worker follows the real clock only.
+        let clock = args.clock.or(worker.is_some().then_some(ClockChoice::Scaled));
+        let clocked = on_clocks(repeated, clock);
         let [part, parts] = args.shard.0;
         let planned = clocked.len();
         let items = clocked.into_iter().enumerate().filter(|(number, _)| number % parts == part - 1);
         let items = items.map(|(number, (scenario, clock))| Item { number, scenario, clock }).collect();
-        Ok(Plan { seed: (args.random > 0).then_some(args.seed), planned, shard: args.shard.0, items })
+        Ok(Plan { seed: (args.random > 0).then_some(args.seed), planned, shard: args.shard.0, items, worker })
     }
 }
 

@@ -2,14 +2,20 @@
 
 use std::io;
 
-use quick_xml::{
-    Writer,
-    events::{BytesDecl, BytesText, Event},
-};
 use serde::{Deserialize, Serialize};
 
-use super::item::Judged;
-use crate::{cli::ClockChoice, record::Verdict, report::Screen};
+use super::{
+    item::Judged,
+    lateness::{self, LateShare},
+};
+use crate::{
+    cli::ClockChoice,
+    record::Verdict,
+    report::{
+        Screen,
+        file::junit::{self, Case, Suite},
+    },
+};
 
 /// What the JSON document says it is.
 pub const FORMAT: &str = "termdrill-validation";
@@ -50,6 +56,9 @@ pub struct Summary {
     pub stepped: usize,
     /// See `stepped`.
     pub scaled: usize,
+    /// How late things were in the first attempts, by part of the tick.
+    #[serde(default)]
+    pub lateness: Vec<LateShare>,
     /// The lowest and the highest speed at which a scaled drill was decided.
     pub speeds: Option<[f64; 2]>,
     /// How long it took, in real milliseconds; of shards, the sum.
@@ -62,7 +71,7 @@ impl Summary {
     /// Sums up results; the times are added by whoever knows them.
     #[must_use]
     pub fn of(results: &[Judged]) -> Summary {
-        let mut summary = Summary::default();
+        let mut summary = Summary { lateness: LateShare::of(results), ..Summary::default() };
         for judged in results {
             match judged.verdict {
                 Verdict::Matched => summary.matched += 1,
@@ -181,6 +190,7 @@ pub fn summary(screen: Screen, summary: &Summary) -> String {
             line.push_str(&format!("; late at first and repeated: {} ({percent:.0} %)", summary.late_at_first));
         }
         text.push_str(&screen.wrap(&line, "  ", "  "));
+        text.push_str(&lateness::table(screen, &summary.lateness));
     }
     text
 }
@@ -196,53 +206,17 @@ pub fn drills(count: usize) -> String {
 /// # Errors
 /// None that a string can cause.
 pub fn junit(document: &Document) -> io::Result<Vec<u8>> {
-    let summary = &document.summary;
-    let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
-    writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
-    let seconds = |ms: u64| format!("{:.3}", ms as f64 / 1000.0);
-    writer
-        .create_element("testsuite")
-        .with_attributes([
-            ("name", "termdrill validate"),
-            ("tests", document.results.len().to_string().as_str()),
-            ("failures", summary.diverged.to_string().as_str()),
-            ("errors", summary.inconclusive.to_string().as_str()),
-            ("time", seconds(summary.wall_ms).as_str()),
-        ])
-        .write_inner_content(|writer| {
-            for judged in &document.results {
-                let clock = judged.clock.name();
-                let time = seconds(judged.wall_ms);
-                let case = writer.create_element("testcase").with_attributes([
-                    ("classname", clock),
-                    ("name", judged.name.as_str()),
-                    ("time", time.as_str()),
-                ]);
-                let what = judged.difference.as_ref().map(|difference| difference.what.clone());
-                let reasons = judged.reasons.join(" ");
-                match judged.verdict {
-                    Verdict::Matched => case.write_empty()?,
-                    verdict => case.write_inner_content(|writer| {
-                        let name = if verdict == Verdict::Diverged { "failure" } else { "error" };
-                        let message = what.unwrap_or_else(|| reasons.clone());
-                        writer
-                            .create_element(name)
-                            .with_attribute(("message", printable(&message).as_str()))
-                            .write_text_content(BytesText::new(&printable(&reasons)))?;
-                        Ok(())
-                    })?,
-                };
-            }
-            Ok(())
-        })?;
-    let mut text = writer.into_inner();
-    text.push(b'\n');
-    Ok(text)
-}
-
-/// XML has no way to write most control characters.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
+    let case = |judged: &Judged| Case {
+        clock: judged.clock.name(),
+        name: judged.name.clone(),
+        wall_ms: judged.wall_ms,
+        verdict: judged.verdict,
+        difference: judged.difference.as_ref().map(|difference| difference.what.clone()),
+        reasons: judged.reasons.clone(),
+        output: String::new(),
+    };
+    let cases = document.results.iter().map(case).collect();
+    junit::document(&Suite { name: "termdrill validate", wall_ms: document.summary.wall_ms, cases })
 }
 
 #[cfg(test)]

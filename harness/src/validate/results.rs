@@ -2,18 +2,19 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
 };
 
 use scenarios::Scenario;
 
 use super::{item::Judged, plan::Plan, report::Document};
-use crate::{commands, failure::Failure, runs};
+use crate::{commands, failure::Failure, report::file::Kept, runs};
 
 const PLAN: &str = "plan.json";
 const RESULTS: &str = "results.jsonl";
 const SUMMARY: &str = "summary.json";
+const KEPT: &str = "runs";
 
 /// Where the results of a validation go.
 #[derive(Debug)]
@@ -75,6 +76,12 @@ impl Results {
         &self.directory
     }
 
+    /// Where runs are kept whole, as `replay` reads them.
+    #[must_use]
+    pub fn kept_in(&self) -> PathBuf {
+        self.directory.join(KEPT)
+    }
+
     /// All results so far.
     #[must_use]
     pub fn all(&self) -> &[Judged] {
@@ -130,6 +137,34 @@ impl Results {
         let text = serde_json::to_vec(document).map_err(|error| Failure::unable(error.to_string()))?;
         fs::write(&path, text).map_err(|error| Failure::of_io("write", &path, &error))
     }
+}
+
+/// The runs of the validation in `directory` that were kept whole, in the order of the plan.
+///
+/// # Errors
+/// One of them can't be read.
+pub fn kept(directory: &Path) -> Result<Vec<Kept>, Failure> {
+    let path = directory.join(KEPT);
+    let entries = match fs::read_dir(&path) {
+        Ok(entries) => entries,
+        // Nothing was worth keeping.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::of_io("read", &path, &error)),
+    };
+    let mut kept = Vec::new();
+    for entry in entries {
+        let run = entry.map_err(|error| Failure::of_io("read", &path, &error))?.path();
+        let name = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let place = name.split_once('-').and_then(|(place, _)| place.parse::<usize>().ok()?.checked_sub(1));
+        let Some(number) = place else { continue };
+        let stored = runs::read(&run)?;
+        // One that a crash cut off was drilled once more.
+        if matches!(stored.state, runs::State::Finished(_)) {
+            kept.push(Kept { number, record: stored.record });
+        }
+    }
+    kept.sort_by_key(|kept| kept.number);
+    Ok(kept)
 }
 
 fn open(directory: &Path) -> Result<File, Failure> {

@@ -117,6 +117,46 @@ fn a_place_for_runs_that_is_none_is_refused() {
     assert_untouched(&rig);
 }
 
+/// A check takes its place as a run does.
+#[test]
+fn a_place_for_a_check_that_is_none_is_refused() {
+    let rig = Rig::new();
+    fs::write(rig.path("cwd/file"), "").unwrap();
+    let cwd = rig.path("cwd").to_str().unwrap().to_owned();
+    let at = |out: &str| rig.run(&["check", "--out", out, "--", "true"]);
+    for (out, code, what) in [
+        (cwd.as_str(), 2, "is not empty"),
+        ("file", 2, "is not a directory"),
+        ("file/below", 2, "is not a directory"),
+        ("/proc/1/check", 3, "no such file"),
+    ] {
+        at(out).assert_refused(code, what);
+    }
+    fs::remove_file(rig.path("cwd/file")).unwrap();
+    // What is missing on the way is made.
+    let made = at("some/where");
+    assert_eq!(made.code, Some(3), "{made:?}");
+    assert!(rig.path("cwd/some/where/check.json").is_file());
+    fs::remove_dir_all(rig.path("cwd/some")).unwrap();
+    assert_untouched(&rig);
+}
+
+#[test]
+fn a_command_that_is_not_there_is_told_where_it_was_looked_for() {
+    let rig = Rig::new();
+    let script = rig.path("script");
+    fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    for (command, what) in [
+        ("no-such-server", "there is no program \"no-such-server\" (looked up in PATH)"),
+        ("/no/such/server", "there is no program \"/no/such/server\"; correct the path"),
+        ("./server", "there is no program \"./server\"; correct the path"),
+        (script.to_str().unwrap(), "the interpreter after its #!"),
+    ] {
+        rig.run(&["check", "--as", "process", "--", command]).assert_refused(2, what);
+    }
+}
+
 /// With every amount of space left between none and nearly enough.
 #[test]
 fn a_full_disk_is_one_error() {
@@ -127,7 +167,11 @@ fn a_full_disk_is_one_error() {
         mount -t tmpfs -o size=1m none "$XDG_STATE_HOME" || exit 99
         dd if=/dev/zero of="$XDG_STATE_HOME/fill" bs=1k 2>/dev/null
         truncate -s "-$LEFT" "$XDG_STATE_HOME/fill"
-        exec "$@""#;
+        "$@"
+        code=$?
+        # What could never begin is none that broke off.
+        [ "$LEFT" != 0 ] || ls -A "$XDG_STATE_HOME/termdrill/runs" >&2
+        exit "$code""#;
     let wrapper = ["unshare", flags, "sh", "-c", script, "sh"].map(std::ffi::OsStr::new);
     for left in ["0", "4k", "12k", "20k", "32k", "48k", "60k"] {
         let arguments = ["run", "ignored-signal", "--speed", "60", "--attempts", "1"];
@@ -138,6 +182,7 @@ fn a_full_disk_is_one_error() {
         }
         ended.assert_refused(3, " hint: ");
         assert!(ended.stderr.contains("space"), "{left}: {}", ended.stderr);
+        assert!(left != "0" || !ended.stderr.contains("-ignored-signal\n"), "{}", ended.stderr);
     }
     assert_untouched(&rig);
 }

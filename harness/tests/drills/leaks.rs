@@ -1,6 +1,12 @@
 //! Nothing is left behind, whatever ends a drill and whenever.
 
-use std::{ffi::OsStr, fmt, fs, time::Duration};
+use std::{
+    ffi::OsStr,
+    fmt, fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use rustix::{pipe::pipe, process::Signal};
 use scenarios::Entrypoint;
@@ -8,9 +14,37 @@ use worker::clock;
 
 use crate::{
     pool::side_by_side,
-    processes::send,
-    support::{Draws, Ended, Rig, STEPPED, eventually},
+    processes::{command_line, send},
+    support::{Draws, Ended, PATIENCE, Rig, STEPPED, eventually},
 };
+
+/// Tells this program, when it is started once more, to make a rig and to wait.
+const HOLD: &str = "LEAKS_TEST_HOLD";
+
+/// Not even of these tests, whatever ends them.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the one place that starts these tests once more")]
+fn the_rig_of_tests_that_were_killed_is_removed_by_the_next() {
+    let rig = Rig::new();
+    if std::env::var_os(HOLD).is_some() {
+        let ready = std::env::var_os(HOLD).unwrap();
+        fs::write(&ready, rig.path("").as_os_str().as_encoded_bytes()).unwrap();
+        clock::block_for(PATIENCE);
+    }
+    let name = "leaks::the_rig_of_tests_that_were_killed_is_removed_by_the_next";
+    let ready = rig.path("ready");
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    let mut held = again.args([name, "--exact"]).env(HOLD, &ready).stdout(Stdio::null()).spawn().unwrap();
+    let there = || fs::read_to_string(&ready).ok().filter(|path| path.ends_with('/'));
+    assert!(eventually(PATIENCE, || there().is_some()));
+    let left = PathBuf::from(there().unwrap());
+    drop(Rig::new());
+    assert!(left.join("tmp").is_dir(), "it is in use");
+    held.kill().unwrap();
+    held.wait().unwrap();
+    drop(Rig::new());
+    assert!(!left.exists(), "{left:?} is left");
+}
 
 /// How a drill is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +239,13 @@ fn a_process_that_is_left_would_be_found() {
     let rig = Rig::new();
     let mut leaving = rig.wrapped(&["sh", "-c", "setsid sleep 1000 &"].map(OsStr::new), &[]);
     assert_eq!(rig.run_command(&mut leaving).code, Some(0));
-    assert!(eventually(Duration::from_secs(10), || rig.processes().len() == 1), "{:?}", rig.processes());
-    rig.processes().into_iter().for_each(|pid| send(pid, Signal::KILL));
+    // Once it is what it will be: in the middle of an execve(2) a process has no environment to be found by.
+    let mut left = rig.processes();
+    let found = eventually(Duration::from_secs(10), || {
+        left = rig.processes();
+        left.len() == 1 && left.iter().all(|&pid| command_line(pid).starts_with("sleep"))
+    });
+    assert!(found, "{left:?}");
+    left.into_iter().for_each(|pid| send(pid, Signal::KILL));
     rig.assert_nothing_left(&Default::default(), "killed");
 }

@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod bench;
+mod check;
 mod claims;
 mod faults;
 mod leaks;
@@ -12,7 +13,9 @@ mod no_root;
 mod pool;
 mod processes;
 mod record;
+mod reports;
 mod stepped;
 mod support;
 mod ties;
 mod validate;
+mod without_root;

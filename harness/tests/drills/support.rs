@@ -18,14 +18,16 @@ use std::{
     time::Duration,
 };
 
-use harness::record::{Difference, Observed, Verdict};
+use harness::{
+    record::{Difference, Observed, Verdict},
+    scratch::Scratch,
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
 };
 use scenarios::{Event, Outcome};
 use serde::Deserialize;
-use tempfile::TempDir;
 use worker::clock;
 
 use crate::processes::{MARK, command_line, environment, marked, send};
@@ -41,7 +43,8 @@ pub(crate) const STEPPED: [&str; 2] = ["--clock", "stepped"];
 
 /// A home for runs, and everything else that a run could leave something in.
 pub(crate) struct Rig {
-    folder: TempDir,
+    /// As the program has it: where these tests are killed, the next ones remove it.
+    folder: Scratch,
     program: PathBuf,
     mark: String,
     count: AtomicU32,
@@ -52,7 +55,7 @@ impl Rig {
         static RIGS: AtomicU32 = AtomicU32::new(0);
         static HEAR: Once = Once::new();
         HEAR.call_once(hear_signals);
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Scratch::make().unwrap();
         for name in ["state", "tmp", "cwd"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
@@ -199,7 +202,8 @@ fn hear_signals() {
 pub(crate) struct Running {
     child: Child,
     pidfd: OwnedFd,
-    stdout: PathBuf,
+    /// The file that holds what it wrote to its standard output.
+    pub(crate) stdout: PathBuf,
     stderr: PathBuf,
     mark: String,
 }

@@ -212,6 +212,20 @@ fn one_that_is_ended_at_any_moment_leaves_nothing_and_goes_on_where_it_was() {
     assert!(in_the_middle >= 2, "only {in_the_middle} in the middle");
 }
 
+/// What goes on is for a terminal: a pipe gets what came of it.
+#[test]
+fn a_drill_that_matched_is_no_line_in_a_pipe() {
+    let rig = Rig::new();
+    let two = ["validate", "ignored-signal", "handler-grace-20", "--clock", "stepped"];
+    let lines = |arguments: &[&str]| {
+        let ended = rig.run(arguments);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+        ended.stdout.lines().filter(|line| line.contains("ignored-signal")).count()
+    };
+    assert_eq!(lines(&two), 0);
+    assert_eq!(lines(&[&two[..], &["-v"]].concat()), 1);
+}
+
 #[test]
 fn what_can_not_be_validated_is_refused() {
     let rig = Rig::new();

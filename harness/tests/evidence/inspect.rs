@@ -106,7 +106,7 @@ fn a_tree_is_shown_from_the_top_down() {
     assert_eq!(document["processes"][1]["parent"], target.pid());
     assert!(document["prediction"]["text"].as_str().unwrap().contains("lives on as an orphan"));
     let shown = text(&output(&mut termdrill(&["inspect", &target.pid().to_string()])).stdout);
-    assert!(shown.contains(&format!("{} ", target.pid())) && shown.contains("\nSIGTERM "), "{shown}");
+    assert!(shown.starts_with("SIGTERM ") && shown.contains(&format!("\n{} ", target.pid())), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     target.end();
 }
@@ -143,6 +143,26 @@ fn an_init_that_waits_for_signals_is_seen_to() {
 }
 
 #[test]
+fn the_answer_comes_first_and_command_lines_are_cut() {
+    let secret = format!("{}--password=secret", "x".repeat(300));
+    let target = Target::start(&["sh", "-c", "echo ready; read line; echo still here", &secret]).unwrap();
+    let pid = target.pid().to_string();
+    let [short, whole] = [&["inspect", &pid][..], &["inspect", &pid, "-v"]].map(|arguments| {
+        let done = output(termdrill(arguments).env("COLUMNS", "80"));
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        text(&done.stdout)
+    });
+    for shown in [&short, &whole] {
+        assert!(shown.starts_with("SIGTERM "), "{shown}");
+    }
+    assert!(!short.contains("secret") && short.contains(&format!("\n{pid} ")), "{short}");
+    assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
+    assert!(whole.replace(['\n', ' '], "").contains(&secret), "{whole}");
+    assert!(inspect(target.pid()).to_string().contains(&secret));
+    target.end();
+}
+
+#[test]
 fn what_can_not_be_looked_at_is_said() {
     let (code, error) = refused(i32::MAX);
     assert_eq!((code, error.contains("there is no process 2147483647")), (2, true), "{error}");
@@ -158,8 +178,10 @@ fn what_can_not_be_looked_at_is_said() {
     assert!(error.contains("is a zombie") && error.contains(&format!("inspect {}", std::process::id())), "{error}");
     reap(zombie);
 
-    for bad in ["0", "-1", "x", "99999999999"] {
-        assert_eq!(output(&mut termdrill(&["inspect", "--", bad])).status.code(), Some(2), "{bad}");
+    for bad in ["0", "-1", "self", "99999999999"] {
+        let done = output(&mut termdrill(&["inspect", bad]));
+        assert_eq!(done.status.code(), Some(2), "{bad}");
+        assert!(text(&done.stderr).contains("the number of a process, from 1 on"), "{}", text(&done.stderr));
     }
     if fs::read_to_string("/proc/2/status").is_ok_and(|status| status.contains("Kthread:\t1")) {
         let (code, error) = refused(2);

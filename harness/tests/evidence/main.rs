@@ -5,6 +5,8 @@
 
 mod drills;
 mod inspect;
+mod shells;
+mod traced;
 
 use std::{
     process::{Command, Output, Stdio},

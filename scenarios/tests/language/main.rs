@@ -8,3 +8,4 @@ mod naive;
 mod oracle;
 mod parsing;
 mod properties;
+mod view;

@@ -167,8 +167,8 @@ impl Play<'_> {
     /// Section 1, "What SIGTERM does".
     fn effect(&self, host: &Host) -> Effect {
         let scenario = self.scenario;
-        if let Entrypoint::Custom(_) = scenario.entrypoint {
-            return custom(scenario, host).effect;
+        if let Some(measured) = measured(scenario, host) {
+            return measured.effect;
         }
         let is_shell_that_stays = top_is_shell(scenario, host);
         let is_trap = scenario.entrypoint == Entrypoint::ScriptTrap;
@@ -195,19 +195,15 @@ impl Play<'_> {
         match effect {
             Some(Effect::Ignored) => self.tell(EventKind::SigtermIgnored { worker }),
             Some(Effect::Terminated) => {
-                let status = match &scenario.entrypoint {
-                    Entrypoint::Custom(_) => custom(scenario, host).status,
-                    Entrypoint::ScriptTrap => Status::CODE_143,
+                let status = match (&scenario.entrypoint, measured(scenario, host)) {
+                    (_, Some(measured)) => measured.status,
+                    (Entrypoint::ScriptTrap, None) => Status::CODE_143,
                     _ => Status::SIGTERM,
                 };
                 self.end(WorkerState::Terminated, status);
             }
             Some(Effect::Orphaned) => {
-                let status = match &scenario.entrypoint {
-                    Entrypoint::Custom(_) => custom(scenario, host).status,
-                    _ => Status::SIGTERM,
-                };
-                self.orphan(status);
+                self.orphan(measured(scenario, host).map_or(Status::SIGTERM, |measured| measured.status));
             }
             Some(Effect::Drained) | None => {}
         }
@@ -230,9 +226,9 @@ impl Play<'_> {
         let deadline = scenario.signal_at_s.0 + scenario.grace_period_s.0;
         if self.now == deadline && !self.workers[0].ended_for_the_platform() {
             self.tell(EventKind::SigkillSent { worker });
-            let top_stays = match scenario.entrypoint {
-                Entrypoint::Custom(_) => custom(scenario, host).top_stays,
-                Entrypoint::ScriptTrap => true,
+            let top_stays = match (&scenario.entrypoint, measured(scenario, host)) {
+                (_, Some(measured)) => measured.top_stays,
+                (Entrypoint::ScriptTrap, None) => true,
                 _ => top_is_shell(scenario, host),
             };
             if top_stays && !scenario.pid_namespace {
@@ -351,7 +347,14 @@ fn top_is_shell(scenario: &Scenario, host: &Host) -> bool {
     }
 }
 
-/// A list does what was measured, or else what the scenario says of it.
-fn custom(scenario: &Scenario, host: &Host) -> CustomBehaviour {
-    host.custom.unwrap_or_else(|| CustomBehaviour::of_init(scenario.expected_effect.unwrap()))
+/// A list does what was measured, or else what the scenario says of it. So does a shell in front of the worker, if its
+/// like was measured.
+fn measured(scenario: &Scenario, host: &Host) -> Option<CustomBehaviour> {
+    match scenario.entrypoint {
+        Entrypoint::Custom(_) => {
+            Some(host.custom.unwrap_or_else(|| CustomBehaviour::of_init(scenario.expected_effect.unwrap())))
+        }
+        Entrypoint::ScriptTrap => host.custom,
+        _ => host.custom.filter(|_| top_is_shell(scenario, host)),
+    }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use scenarios::{
-    Event, EventKind, Expectation, Host, Outcome, RequestId, Scenario, ShellBehaviour, Source, Stage, Tick, Trace,
-    WorkerId, expect,
+    Effect, Event, EventKind, Expectation, Host, Outcome, RequestId, Scenario, ShellBehaviour, Source, Stage, Status,
+    Tick, Trace, WorkerId, expect, fate::fate,
 };
 
 use crate::any;
@@ -122,6 +122,15 @@ proptest! {
         for pair in events.windows(2) {
             prop_assert!(pair[0].order() < pair[1].order(), "{:?} before {:?}", pair[0], pair[1]);
         }
+    }
+
+    #[test]
+    fn a_trace_shows_the_effect_of_sigterm(scenario in any::scenario(), host in any::host()) {
+        // A worker that boots and one that drains at once end alike where the top reports success.
+        prop_assume!(host.custom.is_none_or(|custom| custom.status != Status::SUCCESS));
+        let events = expect(&scenario, &host).events;
+        let sent = events.iter().any(|event| matches!(event.kind, EventKind::SigtermSent { .. }));
+        prop_assert_eq!(Effect::seen_in(&events), sent.then(|| fate(&scenario, &host).effect));
     }
 
     #[test]

@@ -1,7 +1,14 @@
-use scenarios::{OnSigterm, Schedule};
+use router::Ending;
+use scenarios::{
+    OnSigterm, Schedule, Signal, Status,
+    wire::{Progress, ProgressStep},
+};
 
 use super::*;
-use crate::{drill::Extent, record::Lateness};
+use crate::{
+    drill::{Extent, notify::Notice},
+    record::Lateness,
+};
 
 const W: WorkerId = WorkerId::FIRST;
 
@@ -30,7 +37,7 @@ fn an_effect_that_shows_after_the_judging_is_late_and_no_difference_in_time() {
         Input::Notified { worker: W, notice: Notice::Stopping { sigterm_from: None, at_us: None }, pid: None };
     for effect in [withdrawn, end(Status::SIGTERM), end(Status::CODE_143)] {
         let mut drill = told_to_stop();
-        let judged_ns = drill.plan.sigterm_ns() + 3_500_000;
+        let judged_ns = drill.plan.sigterm_ns() + 6_000_000;
         drill.handle(judged_ns, Input::Due(Moment::Judge));
         let ignored = EventKind::SigtermIgnored { worker: W };
         assert!(drill.events().iter().any(|observed| observed.event.kind == ignored));
@@ -77,4 +84,26 @@ fn a_drain_is_measured_by_the_commit_it_followed_and_one_that_is_cut_short_is_no
     let progress = Progress { at_us: at(350) / 1000, late_us: 0, step };
     seen_first.handle(at(350) + 1_000_000, Input::Progress { request: RequestId(15), progress });
     assert!(in_time(&seen_first.into_remains()));
+}
+
+#[test]
+fn a_drained_worker_that_is_killed_in_the_tick_of_its_exit_was_late_and_in_a_later_one_is_wrong() {
+    let killed = |last_commit: u32| {
+        let mut drill = told_to_stop();
+        let at = |tick| drill.plan.schedule.start_of(Tick(tick));
+        let (commit_ns, sigkill_ns) = (at(last_commit) + 1_000_000, drill.plan.sigkill_ns());
+        let sigterm_ns = drill.plan.sigterm_ns();
+        drill.requests.insert(RequestId(15), Request { worker: W, sent_at: Tick(290), phase: Phase::Accepted });
+        let withdrawn = Notice::Stopping { sigterm_from: None, at_us: None };
+        drill.handle(sigterm_ns + 100_000, Input::Notified { worker: W, notice: withdrawn, pid: None });
+        let step = ProgressStep::ResultCommitted { sum: 18 };
+        let progress = Progress { at_us: commit_ns / 1000, late_us: 0, step };
+        drill.handle(commit_ns, Input::Progress { request: RequestId(15), progress });
+        drill.handle(sigkill_ns, Input::Sent { worker: W, signal: Signal::KILL });
+        let status = Status::SIGKILL;
+        drill.handle(sigkill_ns + 100_000, Input::TopEnded { worker: W, status, survivors: Vec::new() });
+        drill.into_remains()
+    };
+    assert!(!in_time(&killed(400)), "the commit was at the deadline");
+    assert!(in_time(&killed(350)));
 }

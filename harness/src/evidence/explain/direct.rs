@@ -3,13 +3,13 @@
 use scenarios::Status;
 
 use super::{
-    Cause, HANDLER, NOT_SIG_IGN, Told,
+    Cause, Explanation, HANDLER, NOT_SIG_IGN,
     story::{Story, seat},
 };
 use crate::evidence::Disposition;
 
 impl Story<'_> {
-    pub(super) fn to_the_worker(&self) -> Told {
+    pub(super) fn to_the_worker(&self) -> Explanation {
         let worker = self.worker;
         let went = match &self.evidence.shell {
             Some(shell) => {
@@ -25,11 +25,11 @@ impl Story<'_> {
         if self.status(worker) == Some(Status::SIGTERM) {
             let (when, lost) = (self.when(worker), self.with_invocations());
             let text = format!("{went} ({seat}), which has no handler: it died of it {when}{lost}.");
-            return Told::new(Cause::Died, text).change(HANDLER);
+            return Explanation::new(Cause::Died, text).change(HANDLER);
         }
         if self.ended_by_itself(worker) {
             let text = format!("{went} ({seat}). It did not tell that it got it, and {}.", self.end(worker));
-            return Told::new(Cause::Unknown, text);
+            return Explanation::new(Cause::Unknown, text);
         }
         let lasted = self.until_sigkill();
         match worker.sigterm {
@@ -40,19 +40,19 @@ impl Story<'_> {
                     "{went}, which is PID 1 without a handler: to such a process the kernel drops it when it is \
                      sent.{later} {lasted}"
                 );
-                Told::new(Cause::Dropped, text).change(HANDLER)
+                Explanation::new(Cause::Dropped, text).change(HANDLER)
             }
             Disposition::Ignored => {
                 let text = format!("{went} ({seat}), which ignores it (SIG_IGN): the kernel dropped it. {lasted}");
-                Told::new(Cause::Ignored, text).change(NOT_SIG_IGN)
+                Explanation::new(Cause::Ignored, text).change(NOT_SIG_IGN)
             }
             Disposition::Blocked => {
                 let text = format!("{went} ({seat}), which blocks it: it stays pending. {lasted}");
-                Told::new(Cause::Held, text).change("unblock SIGTERM in the worker, with a handler for it.")
+                Explanation::new(Cause::Held, text).change("unblock SIGTERM in the worker, with a handler for it.")
             }
             found => {
                 let text = format!("{went} ({seat}, SIGTERM {}), but nothing came of it. {lasted}", found.name());
-                Told::new(Cause::Unknown, text)
+                Explanation::new(Cause::Unknown, text)
             }
         }
     }
@@ -67,7 +67,7 @@ impl Story<'_> {
     }
 
     /// The worker's handler got it; `how` says from whom, up to a full stop.
-    pub(super) fn handled(&self, how: &str) -> Told {
+    pub(super) fn handled(&self, how: &str) -> Explanation {
         let (worker, top) = (self.worker, self.top);
         let outlived = self.was_killed() && !top.is_init() && !self.is_direct() && self.ended_after_sigkill();
         if outlived {
@@ -77,20 +77,21 @@ impl Story<'_> {
                  {then}.",
                 top.program()
             );
-            let told = Told::new(Cause::Orphaned, text);
-            return Told { change: self.longer_grace(), ..told };
+            let told = Explanation::new(Cause::Orphaned, text);
+            return Explanation { change: self.longer_grace(), ..told };
         }
         match self.status(worker) {
             Some(Status::Code(_)) if self.ended(worker) => {
-                Told::new(Cause::Drained, format!("{how}; it drained and {}.", self.end(worker)))
+                Explanation::new(Cause::Drained, format!("{how}; it drained and {}.", self.end(worker)))
             }
             _ if self.was_killed() && self.ended(worker) => {
                 let lost = self.with_invocations();
-                let told = Told::new(Cause::CutShort, format!("{how}; it drained, but SIGKILL came first{lost}."));
-                Told { change: self.longer_grace(), ..told }
+                let told =
+                    Explanation::new(Cause::CutShort, format!("{how}; it drained, but SIGKILL came first{lost}."));
+                Explanation { change: self.longer_grace(), ..told }
             }
-            _ if self.ended(worker) => Told::new(Cause::Unknown, format!("{how}; it {}.", self.end(worker))),
-            _ => Told::new(Cause::Drained, format!("{how}; it was still draining at the end of the drill.")),
+            _ if self.ended(worker) => Explanation::new(Cause::Unknown, format!("{how}; it {}.", self.end(worker))),
+            _ => Explanation::new(Cause::Drained, format!("{how}; it was still draining at the end of the drill.")),
         }
     }
 

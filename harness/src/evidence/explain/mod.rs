@@ -5,8 +5,6 @@ mod story;
 mod witness;
 mod wrapped;
 
-use std::borrow::Cow;
-
 use scenarios::Scenario;
 use serde::{Deserialize, Serialize};
 
@@ -44,15 +42,29 @@ pub enum Cause {
     Unknown,
 }
 
-/// Where the signal went.
+/// Where a signal went. What the causes are depends on what is known of the program that is to get it: `C`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Explanation {
+pub struct Explanation<C = Cause> {
     /// Why it had the effect that it had.
-    pub cause: Cause,
+    pub cause: C,
     /// The whole story, as a short paragraph.
     pub text: String,
     /// The one change that would help, where something is to be helped.
     pub change: Option<String>,
+}
+
+impl<C> Explanation<C> {
+    /// One with nothing to change.
+    #[must_use]
+    pub fn new(cause: C, text: String) -> Explanation<C> {
+        Explanation { cause, text, change: None }
+    }
+
+    /// The same, with the change that would help.
+    #[must_use]
+    pub fn change(self, change: impl Into<String>) -> Explanation<C> {
+        Explanation { change: Some(change.into()), ..self }
+    }
 }
 
 /// Explains what became of SIGTERM; `None` where nothing tells of it.
@@ -60,39 +72,21 @@ pub struct Explanation {
 pub fn explain(scenario: &Scenario, evidence: &Evidence, events: &[Observed]) -> Option<Explanation> {
     if story::was_skipped(events) {
         let text = "SIGTERM was not sent: the worker had ended before it.".to_owned();
-        return Some(Explanation { cause: Cause::NotSent, text, change: None });
+        return Some(Explanation::new(Cause::NotSent, text));
     }
     let story = Story::of(scenario, evidence, events)?;
-    let Told { cause, mut text, change } = if story.is_direct() { story.to_the_worker() } else { story.to_the_top() };
+    let mut told = if story.is_direct() { story.to_the_worker() } else { story.to_the_top() };
     for witness in [story.misleading_masks(), story.kernel_record()].into_iter().flatten() {
-        text.push(' ');
-        text.push_str(&witness);
+        told.text.push(' ');
+        told.text.push_str(&witness);
     }
-    Some(Explanation { cause, text, change: change.map(Cow::into_owned) })
-}
-
-/// What is told of one case.
-struct Told {
-    cause: Cause,
-    text: String,
-    change: Option<Cow<'static, str>>,
-}
-
-impl Told {
-    fn new(cause: Cause, text: String) -> Told {
-        Told { cause, text, change: None }
-    }
-
-    /// The same, with the change that would help.
-    fn change(self, change: impl Into<Cow<'static, str>>) -> Told {
-        Told { change: Some(change.into()), ..self }
-    }
+    Some(told)
 }
 
 const HANDLER: &str = "a handler for SIGTERM in the worker, installed before it does anything else.";
 const NOT_SIG_IGN: &str = "a handler for SIGTERM in the worker instead of SIG_IGN.";
 
 #[cfg(test)]
-pub(super) mod samples;
+pub(crate) mod samples;
 #[cfg(test)]
 mod tests;

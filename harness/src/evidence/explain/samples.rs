@@ -11,16 +11,18 @@ pub(in crate::evidence) const WORKER: WorkerId = WorkerId::FIRST;
 /// The top, as the drill numbers it. What is below has the numbers that follow.
 pub(in crate::evidence) const TOP: i32 = 20;
 
-pub(in crate::evidence) fn process(pid: i32, namespace_pid: i32, argv: &str, exe: &str) -> ProcessFacts {
+pub(crate) fn process(pid: i32, namespace_pid: i32, argv: &str, exe: &str) -> ProcessFacts {
     ProcessFacts {
         pid,
         namespace_pid,
         host_pid: None,
+        host_threads: Vec::new(),
         parent: pid - 1,
         argv: argv.split(' ').map(str::to_owned).collect(),
         exe: Some(exe.to_owned()),
         state: ProcessState::Sleeping,
         sigterm: Disposition::Default,
+        by_masks: None,
         pending: false,
         waits_for_child: false,
         group: TOP,
@@ -81,7 +83,7 @@ impl Case {
 
     /// The worker's handler got it from this pid of its namespace.
     pub(in crate::evidence) fn received(mut self, from_pid: i32) -> Case {
-        self.evidence.received = Some(Received { from_pid, at_us: 3_005_100 });
+        self.evidence.received = Some(Received { from_pid: Some(from_pid), at_us: 3_005_100 });
         self
     }
 }

@@ -1,7 +1,5 @@
 //! The evidence, with what is asked of it most.
 
-use std::borrow::Cow;
-
 use scenarios::{EventKind, Scenario, Signal, Span, Status, Tick, WorkerId};
 
 use crate::{
@@ -165,19 +163,17 @@ impl<'a> Story<'a> {
     // Changes.
 
     /// The change by which the worker itself gets the signal.
-    pub(super) fn reach_the_worker(&self) -> Cow<'static, str> {
+    pub(super) fn reach_the_worker(&self) -> String {
         let change = "the exec form (a JSON array), or `exec` before the worker's command line: SIGTERM then goes to the \
                       worker itself";
         match self.worker.sigterm {
-            Disposition::Default | Disposition::Ignored => {
-                format!("{change}, which needs a handler for it too.").into()
-            }
-            _ => format!("{change}.").into(),
+            Disposition::Default | Disposition::Ignored => format!("{change}, which needs a handler for it too."),
+            _ => format!("{change}."),
         }
     }
 
     /// A grace period in which everything in flight could have been done.
-    pub(super) fn longer_grace(&self) -> Option<Cow<'static, str>> {
+    pub(super) fn longer_grace(&self) -> Option<String> {
         let killed: Vec<_> = self.killed().collect();
         let last_done = self
             .events
@@ -191,8 +187,7 @@ impl<'a> Story<'a> {
         let until_end = self.ticks_until_end(self.worker).filter(|_| killed.is_empty());
         let enough = Span(until_done.or(until_end)?);
         let now = self.scenario.grace_period_s;
-        (enough > now)
-            .then(|| format!("a grace period of {enough} s instead of {now} s, or shorter invocations.").into())
+        (enough > now).then(|| format!("a grace period of {enough} s instead of {now} s, or shorter invocations."))
     }
 }
 

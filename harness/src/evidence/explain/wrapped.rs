@@ -1,11 +1,9 @@
 //! The signal goes to something that stands above the worker: a shell, a script, an init, a wrapper.
 
-use std::borrow::Cow;
-
 use scenarios::Status;
 
 use super::{
-    Cause, HANDLER, NOT_SIG_IGN, Told,
+    Cause, Explanation, HANDLER, NOT_SIG_IGN,
     story::{Story, seat},
 };
 use crate::evidence::{
@@ -15,7 +13,7 @@ use crate::evidence::{
 };
 
 impl<'a> Story<'a> {
-    pub(super) fn to_the_top(&self) -> Told {
+    pub(super) fn to_the_top(&self) -> Explanation {
         let (top, worker) = (self.top, self.worker);
         let went = format!("SIGTERM went to {} ({}), not to the worker below it", called(top), seat(top));
         if self.ended_by_itself(top) {
@@ -33,12 +31,12 @@ impl<'a> Story<'a> {
             (_, true) => {
                 let (passer, when, lost) = (self.passer(), self.when(worker), self.with_invocations());
                 let text = format!("{went}. {passer} passed it on, and the worker died of it {when}{lost}.");
-                Told::new(Cause::Died, text).change(HANDLER)
+                Explanation::new(Cause::Died, text).change(HANDLER)
             }
             (true, false) => {
                 let (passer, lasted) = (self.passer(), self.until_sigkill_to_the_top());
                 let text = format!("{went}. {passer} passed it on, but the worker ignores it (SIG_IGN). {lasted}");
-                Told::new(Cause::Ignored, text).change(NOT_SIG_IGN)
+                Explanation::new(Cause::Ignored, text).change(NOT_SIG_IGN)
             }
             (false, false) => self.top_stayed(&went),
         }
@@ -47,7 +45,7 @@ impl<'a> Story<'a> {
     /// Who passed it on to the worker, as a subject.
     fn passer(&self) -> &'a str {
         let sender = match (self.evidence.received, self.record_of(self.worker).map(|record| &record.step)) {
-            (Some(received), _) => self.numbered(received.from_pid),
+            (Some(received), _) => received.from_pid.and_then(|pid| self.numbered(pid)),
             (None, Some(Step::Sent { by_pid: Some(pid), .. })) => self.evidence.process(*pid),
             _ => None,
         };
@@ -67,7 +65,7 @@ impl<'a> Story<'a> {
         processes.iter().map(|node| &node.process).filter(move |process| ![top, worker].contains(&process.pid))
     }
 
-    fn top_left_after_passing_it_on(&self, went: &str) -> Told {
+    fn top_left_after_passing_it_on(&self, went: &str) -> Explanation {
         let (worker, passer, name) = (self.worker, self.passer(), self.top.program());
         if self.was_cut(worker) {
             let (lost, who) = (self.with_invocations(), if passer == name { "it" } else { name });
@@ -76,7 +74,7 @@ impl<'a> Story<'a> {
                  cut the worker{lost}.",
                 self.end(self.top)
             );
-            return Told::new(Cause::LeftEarly, text).change(self.wait_for_the_worker());
+            return Explanation::new(Cause::LeftEarly, text).change(self.wait_for_the_worker());
         }
         if !self.left_first(worker, self.top) {
             let text = format!(
@@ -84,7 +82,7 @@ impl<'a> Story<'a> {
                 self.end(self.top),
                 self.alone()
             );
-            return Told::new(Cause::LeftEarly, text).change(self.wait_for_the_worker());
+            return Explanation::new(Cause::LeftEarly, text).change(self.wait_for_the_worker());
         }
         if self.status(worker) == Some(Status::SIGTERM) {
             let text = format!(
@@ -93,27 +91,27 @@ impl<'a> Story<'a> {
                 self.with_invocations(),
                 self.end(self.top)
             );
-            return Told::new(Cause::Died, text).change(HANDLER);
+            return Explanation::new(Cause::Died, text).change(HANDLER);
         }
         let text = format!(
             "{went}. {passer} passed it on and waited: the worker drained and {}; then {name} {}.",
             self.end(worker),
             self.how(self.top)
         );
-        Told::new(Cause::Drained, text)
+        Explanation::new(Cause::Drained, text)
     }
 
-    fn wait_for_the_worker(&self) -> Cow<'static, str> {
+    fn wait_for_the_worker(&self) -> String {
         if is_shell(self.top) {
-            return "wait again: a trap interrupts `wait`, so call it in a loop until the worker is gone.".into();
+            return "wait again: a trap interrupts `wait`, so call it in a loop until the worker is gone.".to_owned();
         }
-        "`exec` in the shell below the init, so that the worker is the init's own child, which it waits for.".into()
+        "`exec` in the shell below the init, so that the worker is the init's own child, which it waits for.".to_owned()
     }
 
-    fn top_died(&self, went: &str) -> Told {
+    fn top_died(&self, went: &str) -> Explanation {
         let (when, alone) = (self.when(self.top), self.alone());
         let text = format!("{went}. It died of it {when} and passed nothing on. The worker {alone}.");
-        Told::new(Cause::Orphaned, text).change(self.reach_the_worker())
+        Explanation::new(Cause::Orphaned, text).change(self.reach_the_worker())
     }
 
     /// What became of a worker that was left behind, after its name.
@@ -125,7 +123,7 @@ impl<'a> Story<'a> {
     }
 
     /// The top left by itself, and the worker did not get the signal.
-    fn top_left(&self, went: &str) -> Told {
+    fn top_left(&self, went: &str) -> Explanation {
         let name = self.top.program();
         let last = self.between().find(|process| self.status(process) == Some(Status::SIGTERM));
         let got = match last {
@@ -149,7 +147,7 @@ impl<'a> Story<'a> {
         } else {
             format!("and {}", self.alone())
         };
-        let told = Told::new(Cause::NotPassedOn, format!("{went}. {got} {never}, {then}."));
+        let told = Explanation::new(Cause::NotPassedOn, format!("{went}. {got} {never}, {then}."));
         if last.is_some_and(is_shell) {
             let exec = "`exec` before the worker's command line: the worker then takes the shell's place and gets what is \
                         passed on.";
@@ -164,7 +162,7 @@ impl<'a> Story<'a> {
     }
 
     /// The top stayed, and the worker is not known to have got the signal.
-    fn top_stayed(&self, went: &str) -> Told {
+    fn top_stayed(&self, went: &str) -> Explanation {
         let (name, lasted) = (self.top.program(), self.until_sigkill_to_the_top());
         match self.top.sigterm {
             Disposition::Default if self.top.is_init() => {
@@ -172,21 +170,21 @@ impl<'a> Story<'a> {
                     "{went}. {name} has no handler, and to such a PID 1 the kernel drops it when it is sent: the worker \
                      never got it. {lasted}"
                 );
-                Told::new(Cause::Dropped, text).change(self.reach_the_worker())
+                Explanation::new(Cause::Dropped, text).change(self.reach_the_worker())
             }
             Disposition::Ignored => {
                 let text = format!("{went}. {name} ignores it (SIG_IGN) and passes nothing on. {lasted}");
-                Told::new(Cause::Ignored, text).change(self.reach_the_worker())
+                Explanation::new(Cause::Ignored, text).change(self.reach_the_worker())
             }
             Disposition::Blocked => {
                 let text = format!("{went}. {name} blocks it: it stays pending. {lasted}");
-                Told::new(Cause::Held, text).change(self.reach_the_worker())
+                Explanation::new(Cause::Held, text).change(self.reach_the_worker())
             }
             _ if self.worker.sigterm == Disposition::Ignored => {
                 let text = format!(
                     "{went}. {name} takes it, and stays for the worker, which ignores SIGTERM (SIG_IGN). {lasted}"
                 );
-                Told::new(Cause::Ignored, text).change(NOT_SIG_IGN)
+                Explanation::new(Cause::Ignored, text).change(NOT_SIG_IGN)
             }
             Disposition::Caught => {
                 let text = format!(
@@ -195,11 +193,11 @@ impl<'a> Story<'a> {
                 );
                 let background = "`exec` the worker; or start it with `&`, pass SIGTERM on in a trap, and `wait` until it \
                                   is gone.";
-                Told::new(Cause::WaitsForChild, text).change(background)
+                Explanation::new(Cause::WaitsForChild, text).change(background)
             }
             found => {
                 let text = format!("{went}. {name} (SIGTERM {}) stayed. {lasted}", found.name());
-                Told::new(Cause::Unknown, text).change(self.reach_the_worker())
+                Explanation::new(Cause::Unknown, text).change(self.reach_the_worker())
             }
         }
     }

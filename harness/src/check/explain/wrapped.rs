@@ -1,0 +1,170 @@
+//! The signal went to something that stands above the app.
+
+use scenarios::Status;
+
+use super::story::{Story, after, label, seat};
+use crate::{
+    check::record::{Cause, Explanation},
+    evidence::{
+        Disposition, ProcessFacts,
+        words::{called, is_container_init, is_shell},
+    },
+};
+
+impl Story<'_> {
+    /// The signal goes to something that stands above the app.
+    pub(super) fn wrapped(&self) -> Explanation {
+        let (top, signal, name) = (self.top, self.signal, label(self.top));
+        let below = if name == label(self.app) { self.name().to_owned() } else { format!("{} below it", self.name()) };
+        let known_as = if is_shell(top) { called(top) } else { name.to_owned() };
+        let went = format!("{signal} went to {known_as} ({}), not to {below}", seat(top));
+        if self.ended_by_itself(top) {
+            if self.top_left_first() {
+                return self.left_first(&went);
+            }
+            let text = format!(
+                "{went}. {name} passed it on and waited: {}{} {}; then {name} {}.",
+                self.name(),
+                self.closed().strip_prefix(',').map_or(String::new(), |closed| format!("{closed} and")),
+                self.end(self.app),
+                self.end(top)
+            );
+            if self.status(self.app) == Some(Status::Signal(signal)) && !self.lost().is_empty() {
+                return Explanation::new(Cause::Died, text).change(self.handler());
+            }
+            return Explanation::new(Cause::Ended, text);
+        }
+        if self.was_received() {
+            let how = format!("{went}. {name} passed it on to {}", self.name());
+            if self.ended_by_itself(self.app) {
+                let text = format!("{how}, which {}; {name} stayed until SIGKILL.", self.end(self.app));
+                return Explanation::new(Cause::TooSlow, text).change(format!("start {} without {name}.", self.name()));
+            }
+            return self.too_slow(&how, &self.until_sigkill_to_the_top());
+        }
+        self.stayed(&went)
+    }
+
+    /// The top was gone before the app.
+    pub(super) fn left_first(&self, went: &str) -> Explanation {
+        let (top, app, name) = (self.top, self.app, label(self.top));
+        let then = if self.was_cut(app) {
+            format!("As {name} was PID 1, its end cut {}{}", self.name(), self.with_requests())
+        } else if let Some(at_us) = self.ended_us(app) {
+            let _ = at_us;
+            format!("{} went on alone and {}", self.name(), self.end(app))
+        } else {
+            format!("{} lived on as an orphan, out of the platform's reach, until it was cleaned up", self.name())
+        };
+        let how = if self.was_received() {
+            Some(format!("{name} passed it on, but left first: it {}", self.end(top)))
+        } else {
+            self.left_before_it_showed()
+        };
+        if let Some(how) = how {
+            let text = format!("{went}. {how}. {then}.");
+            let change = if is_shell(top) {
+                "wait again: a trap interrupts `wait`, so call it in a loop until the app is gone.".to_owned()
+            } else {
+                format!(
+                    "`exec` in the shell below {name}, so that {} is its own child, which it waits for.",
+                    self.name()
+                )
+            };
+            return Explanation::new(Cause::LeftEarly, text).change(change);
+        }
+        let how = if self.status(top) == Some(Status::Signal(self.signal)) {
+            format!("It died of it {} and passed nothing on", self.ended_us(top).map_or("later".to_owned(), after))
+        } else {
+            format!("{name} {}, and {} never got it", self.end(top), self.name())
+        };
+        let told = Explanation::new(Cause::NotPassedOn, format!("{went}. {how}. {then}."));
+        let shell_below = self.between().any(is_shell);
+        if is_container_init(top) && shell_below {
+            return told.change(format!(
+                "`exec` before {} in the shell below {name}: it then gets what is passed on.",
+                self.name()
+            ));
+        }
+        told.change(self.reach_the_app())
+    }
+
+    /// How the top left where it did something about the signal, and the app was cut before it could show that it got it.
+    pub(super) fn left_before_it_showed(&self) -> Option<String> {
+        let (top, name) = (self.top, label(self.top));
+        if !self.was_cut(self.app) || !matches!(self.status(top), Some(Status::Code(_))) {
+            return None;
+        }
+        if is_shell(top) && top.sigterm == Disposition::Caught {
+            return Some(format!(
+                "{name} ran its trap and left: it {}, without waiting until {} was gone",
+                self.end(top),
+                self.name()
+            ));
+        }
+        passes_to_group(top).then(|| {
+            format!("{name} passed it on to the whole group, and left with the first that ended: it {}", self.end(top))
+        })
+    }
+
+    /// The top stayed, and the app is not known to have got it.
+    pub(super) fn stayed(&self, went: &str) -> Explanation {
+        let (top, name) = (self.top, label(self.top));
+        let lasted = self.until_sigkill_to_the_top();
+        match top.sigterm {
+            Disposition::Default if top.is_init() => {
+                let text = format!(
+                    "{went}. {name} has no handler, and for such a PID 1 the kernel drops it when it is sent: {} never got \
+                     it. {lasted}",
+                    self.name()
+                );
+                Explanation::new(Cause::Dropped, text).change(self.reach_the_app())
+            }
+            Disposition::Ignored => {
+                let text = format!("{went}. {name} ignores it (SIG_IGN) and passes nothing on. {lasted}");
+                Explanation::new(Cause::Ignored, text).change(self.reach_the_app())
+            }
+            Disposition::Blocked => {
+                let text = format!("{went}. {name} blocks it: it stays pending. {lasted}");
+                Explanation::new(Cause::Held, text).change(self.reach_the_app())
+            }
+            _ if self.app.sigterm == Disposition::Ignored => {
+                let text = format!("{went}. {name} takes it and stays; {} ignores it (SIG_IGN). {lasted}", self.name());
+                Explanation::new(Cause::Ignored, text)
+                    .change(format!("a handler for {} instead of SIG_IGN.", self.signal))
+            }
+            Disposition::Caught if is_shell(top) => {
+                let text = format!(
+                    "{went}. {name} has a trap, but waits for its foreground child before it runs it: {} never got it. \
+                     {lasted}",
+                    self.name()
+                );
+                let change = "`exec` the app; or start it with `&`, pass the signal on in the trap, and `wait` until it is gone.";
+                Explanation::new(Cause::WaitsForChild, text).change(change)
+            }
+            // A wrapper that takes it passes it on as a rule; an app that would be spared it as PID 1 is not PID 1 here.
+            _ if top.is_init() && self.app.sigterm == Disposition::Default => {
+                let text = format!("{went}. {name} took it and stayed, and so did {}. {lasted}", self.name());
+                Explanation::new(Cause::NoReaction, text).change(self.reach_the_app())
+            }
+            _ => {
+                let text =
+                    format!("{went}. {name} took it and stayed, and nothing came of it in {}. {lasted}", self.name());
+                Explanation::new(Cause::NoReaction, text).change(self.reach_the_app())
+            }
+        }
+    }
+}
+
+/// Whether an init for containers passes signals on to the whole process group of its child: dumb-init unless it is told
+/// otherwise, the others when they are told to.
+fn passes_to_group(top: &ProcessFacts) -> bool {
+    let options = || top.argv.iter().skip(1).take_while(|word| word.starts_with('-') && *word != "--");
+    let has = |long: &str, short: char| {
+        options().any(|word| word == long || (!word.starts_with("--") && word.contains(short)))
+    };
+    match top.program() {
+        "dumb-init" => !has("--single-child", 'c'),
+        _ => is_container_init(top) && has("--group", 'g'),
+    }
+}

@@ -1,0 +1,104 @@
+//! What a drill has seen of its requests and connections, as it is recorded.
+
+use std::cell::Cell;
+
+use worker::clock;
+
+use super::{Gone, Run, own_pid};
+use crate::{
+    check::{
+        exchange::Sent,
+        fate::{Connect, Phase},
+        load::{self, Finished, Held},
+        memory::RanOut,
+        record::{Client, IdleConnection, Observed, Request},
+    },
+    evidence::Kernel,
+};
+
+/// After how long the kernel repeats an attempt to connect that went unanswered (a little less than its second).
+const SYN_AGAIN_US: u64 = 900_000;
+
+impl Run<'_> {
+    /// Everything that was observed, after every process was reaped.
+    pub(super) fn finish(mut self, gone: &Gone) -> Observed {
+        let own = own_pid();
+        let reaped = self.observed.exit.map(|status| (self.top_pid, status)).into_iter().collect();
+        let mut ends = self.watch.ends(&reaped);
+        ends.retain(|end| end.pid != own);
+        let ended = |pid: Option<i32>| ends.iter().find(|end| Some(end.pid) == pid).and_then(|end| end.at_us);
+        self.observed.app_gone_us = ended(self.observed.app_pid);
+        self.observed.top_gone_us = ended(Some(self.top_pid)).or(self.observed.top_gone_us);
+        self.observed.ends = ends;
+        self.observed.end_us = self.micros(gone.end_ns);
+        self.observed.output_bytes = self.output.total_bytes();
+        self.observed.output = self.output.text();
+        self.observed.kernel = self.trace.take().map(|trace| match trace {
+            Ok(trace) => trace.finish(self.observed.snapshots(), self.origin_ns),
+            Err(why) => Kernel::Unavailable { why },
+        });
+        if let Some((at_ns, ran_out)) = self.memory.ran_out() {
+            // What others have used up tells nothing of the command; and before it was ready there was no drill.
+            if self.observed.unable.is_some() || !ran_out.by_command {
+                self.observed.unable = Some(ran_out.words());
+            }
+            self.observed.memory = Some(RanOut { at_us: self.micros(at_ns), ..ran_out });
+        }
+        if let Some(requests) = &gone.requests {
+            self.observed.requests = requests.sent.iter().filter_map(|sent| self.request(sent, gone.end_ns)).collect();
+            self.observed.client = self.client(requests, gone.worst_late_ns);
+            self.observed.idle.silent = self.idle(requests.silent());
+            self.observed.idle.kept_alive = self.idle(requests.kept_alive());
+        }
+        self.observed
+    }
+
+    fn request(&self, sent: &Sent, end_ns: u64) -> Option<Request> {
+        if sent.was_dropped.get() {
+            return None;
+        }
+        let ended_ns = sent.ended_ns.get();
+        let fate = sent.seen.borrow().fate()?;
+        let took_us = ended_ns.unwrap_or(end_ns).saturating_sub(sent.sent_ns.get()) / 1000;
+        let since = |at_ns: u64| at_ns.saturating_sub(sent.sent_ns.get()) / 1000;
+        Some(Request {
+            number: sent.number,
+            template: sent.template,
+            sent_us: self.micros(sent.sent_ns.get()),
+            late_us: clock::late_us(sent.sent_ns.get(), sent.planned_ns),
+            first_byte_after_us: sent.first_byte_ns.get().map(since),
+            took_us,
+            connection: sent.connection,
+            phase: Phase::of(sent.sent_ns.get(), ended_ns, self.signal_ns),
+            fate,
+            status: sent.seen.borrow().status,
+            queue_full: sent.seen.borrow().connect != Connect::Established && took_us >= SYN_AGAIN_US,
+        })
+    }
+
+    fn client(&self, requests: &Finished, worst_late_ns: u64) -> Client {
+        let unable: Vec<String> = requests.sent.iter().filter_map(|sent| load::unable(sent)).collect();
+        let late_us = |sent: &Sent| clock::late_us(sent.sent_ns.get(), sent.planned_ns);
+        let dropped = requests.sent.iter().filter(|sent| sent.was_dropped.get()).count() as u64;
+        Client {
+            skipped_busy: requests.skipped_busy,
+            unable: unable.len() as u64,
+            unable_why: unable.first().cloned(),
+            worst_late_us: requests.sent.iter().map(|sent| late_us(sent)).max().unwrap_or(0).max(worst_late_ns / 1000),
+            left_out: requests.left_out + dropped,
+        }
+    }
+
+    fn idle(&self, held: &Held) -> IdleConnection {
+        let micros = |cell: &Cell<Option<u64>>| cell.get().map(|at_ns| self.micros(at_ns));
+        let (closed_us, dropped_us) = (micros(&held.closed_ns), micros(&held.dropped_ns));
+        let before_signal = |at_us: Option<i64>| at_us.is_some_and(|at_us| at_us < 0);
+        let there = held.client_port.get().is_some();
+        IdleConnection {
+            open: there && !before_signal(closed_us) && !before_signal(dropped_us),
+            closed_us,
+            dropped_us,
+            blocked_others: held.blocked_others.get(),
+        }
+    }
+}

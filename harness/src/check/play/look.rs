@@ -1,0 +1,100 @@
+//! Looks that are taken at the processes of a drill and at the port while it goes on.
+
+use worker::clock;
+
+use super::{Run, own_pid, plan::MS};
+use crate::{
+    check::{load::Load, sockets},
+    evidence::kernel,
+    process::{self, Live, Other},
+};
+
+/// When a look is taken at the processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    Start,
+    Before,
+    After,
+    BeforeSigkill,
+    TopGone,
+    AtEnd,
+}
+
+impl Run<'_> {
+    pub(super) fn look(&mut self, look: Look) {
+        // Our own process is the root of all, and no part of the drill.
+        let tasks = &mut self.tasks;
+        let mut snapshot = self.watch.look(Some(own_pid()), |noted| drop(tasks.spawn_local(noted)));
+        snapshot.processes.retain(|node| node.process.pid != own_pid());
+        for node in &mut snapshot.processes {
+            node.depth = node.depth.saturating_sub(1);
+        }
+        if self.trace.is_some() {
+            kernel::look_up(snapshot.processes.iter_mut().map(|node| &mut node.process));
+        }
+        let place = match look {
+            Look::Start => return,
+            Look::Before => &mut self.observed.before,
+            Look::After => &mut self.observed.after,
+            Look::BeforeSigkill => &mut self.observed.before_sigkill,
+            Look::TopGone => &mut self.observed.at_top_gone,
+            Look::AtEnd => &mut self.observed.at_end,
+        };
+        *place = Some(snapshot);
+    }
+
+    /// How long the signal, planned for `signal_ns`, waits before it is looked again, where it does: for requests that were
+    /// sent before and are not read.
+    pub(super) fn wait_for_requests(&self, load: &Load, signal_ns: u64) -> Option<u64> {
+        let now_ns = clock::now_ns();
+        if !load.is_being_read(signal_ns, now_ns) || self.top.as_ref().is_none_or(Live::has_ended) {
+            return None;
+        }
+        load.note_reached(&sockets::reached(self.observed.port));
+        let then_ns = clock::now_ns();
+        // The server needs the processor for that.
+        load.is_being_read(signal_ns, then_ns).then_some(MS.max(5 * (then_ns - now_ns)))
+    }
+
+    /// Looks how far the server has got with its connections, and gives up an idle one that keeps it from the others.
+    pub(super) fn look_at_queue(&self, load: &Load) {
+        let look = || {
+            load.note_reached(&sockets::reached(self.observed.port));
+            load.may_be_blocked(clock::now_ns())
+        };
+        // What comes in wakes whoever waits for that. So when all sleep and it is still in the queue, nobody does.
+        let sleep = || process::descendants(own_pid()).iter().all(|process| process::all_threads_sleep(process.pid()));
+        if look() && sleep() && look() {
+            load.unblock();
+        }
+    }
+
+    pub(super) fn look_at_listener(&mut self) {
+        if self.signal_ns.is_some() && self.observed.listener_closed_us.is_none() && self.observed.app_pid.is_some() {
+            let port = self.observed.port;
+            if sockets::listeners().iter().all(|listener| listener.port != port) {
+                self.observed.listener_closed_us = Some(self.micros(clock::now_ns()));
+            }
+        }
+    }
+
+    /// The processes of the drill that listen on the port.
+    pub(super) fn holders(&self) -> Vec<i32> {
+        let listeners = sockets::listeners();
+        let port = self.observed.port;
+        let inodes: Vec<u64> = listeners.iter().filter(|listener| listener.port == port).map(|l| l.inode).collect();
+        if inodes.is_empty() {
+            return Vec::new();
+        }
+        let below = process::descendants(own_pid());
+        sockets::holders(below.iter().map(Other::pid), &inodes)
+    }
+
+    /// The uppermost process that listens on the port: one that forked workers holds the socket as they do.
+    pub(super) fn app(&self) -> Option<i32> {
+        let holders = self.holders();
+        let before = self.observed.before.as_ref()?;
+        let uppermost = before.processes.iter().filter(|node| holders.contains(&node.process.pid));
+        uppermost.min_by_key(|node| node.depth).map(|node| node.process.pid)
+    }
+}

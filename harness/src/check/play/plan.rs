@@ -1,0 +1,94 @@
+//! What is done at which moment of a drill. Pure.
+
+use crate::check::settings::{Settings, SignalAt};
+
+/// Nanoseconds in a millisecond.
+pub(super) const MS: u64 = 1_000_000;
+
+/// How long before the signal the idle connections are opened, and the slow requests are sent.
+const IDLE_BEFORE_NS: u64 = 1_000 * MS;
+const SLOW_BEFORE_NS: u64 = 100 * MS;
+/// How long before the signal, and after it, a look is taken at the processes.
+const LOOK_BEFORE_NS: u64 = 8 * MS;
+const LOOK_AFTER_NS: u64 = 30 * MS;
+/// How long after the signal the connection that was kept is used again.
+const REUSE_NS: u64 = 100 * MS;
+
+/// What is done at a planned moment of the drill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    OpenIdle,
+    SendSlow,
+    LookBefore,
+    Signal,
+    LookAfter,
+    Reuse,
+    SecondSignal,
+    GiveUpIdle,
+    LookBeforeSigkill,
+    Sigkill,
+}
+
+/// When things happen, in nanoseconds of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) ready_ns: u64,
+    pub(super) stop_ns: u64,
+    pub(super) signal_ns: u64,
+    pub(super) arrivals_end_ns: u64,
+    pub(super) deadline_ns: u64,
+}
+
+impl Plan {
+    pub(super) fn new(settings: &Settings, started_ns: u64, ready_ns: u64) -> Plan {
+        let stop_ns = match settings.signal_at {
+            SignalAt::AfterReady(ms) => ready_ns + ms * MS,
+            SignalAt::AfterStart(ms) => started_ns + ms * MS,
+        };
+        Plan {
+            ready_ns,
+            stop_ns,
+            signal_ns: stop_ns + settings.pre_stop_ms * MS,
+            arrivals_end_ns: stop_ns + settings.routing_lag_ms * MS,
+            deadline_ns: stop_ns + settings.grace_ms * MS,
+        }
+    }
+
+    /// Has everything come so much later, but for the moment that the signal was planned for.
+    pub(super) fn put_off(&mut self, by_ns: u64) {
+        self.stop_ns += by_ns;
+        self.arrivals_end_ns += by_ns;
+        self.deadline_ns += by_ns;
+    }
+
+    /// All moments, in order.
+    pub(super) fn moments(&self, settings: &Settings, is_ready: bool) -> Vec<(u64, Moment)> {
+        let signal_ns = self.signal_ns.min(self.deadline_ns);
+        let mut moments = vec![
+            (signal_ns.saturating_sub(LOOK_BEFORE_NS), Moment::LookBefore),
+            (self.signal_ns, Moment::Signal),
+            (self.signal_ns + LOOK_AFTER_NS, Moment::LookAfter),
+            (self.deadline_ns.saturating_sub(LOOK_BEFORE_NS), Moment::LookBeforeSigkill),
+            (self.deadline_ns, Moment::Sigkill),
+        ];
+        if let Some(second) = settings.second_signal {
+            moments.push((self.signal_ns + second.after_ms * MS, Moment::SecondSignal));
+        }
+        if is_ready {
+            moments.extend([
+                (self.signal_ns.saturating_sub(IDLE_BEFORE_NS).max(self.ready_ns), Moment::OpenIdle),
+                (signal_ns.saturating_sub(SLOW_BEFORE_NS).max(self.ready_ns), Moment::SendSlow),
+                // Half of the grace period shows whether they keep it from ending; the other half, whether only they do.
+                (self.signal_ns + self.deadline_ns.saturating_sub(self.signal_ns) / 2, Moment::GiveUpIdle),
+            ]);
+        }
+        // A router that sends nothing any more does not do it on a connection that it kept either.
+        if is_ready && self.signal_ns + REUSE_NS <= self.arrivals_end_ns {
+            moments.push((self.signal_ns + REUSE_NS, Moment::Reuse));
+        }
+        // Nothing comes after SIGKILL.
+        moments.retain(|(at_ns, moment)| *moment == Moment::Sigkill || *at_ns < self.deadline_ns);
+        moments.sort_by_key(|(at_ns, _)| *at_ns);
+        moments
+    }
+}

@@ -1,0 +1,30 @@
+//! Judgement, explanation and text of drills written by hand.
+
+mod config;
+mod explain;
+mod html;
+mod report;
+mod verdict;
+
+use scenarios::Status;
+
+use super::samples::Process;
+use crate::evidence::Disposition;
+
+const APP: (&str, &str) = ("node server.js", "/usr/bin/node");
+const SH: (&str, &str) = ("sh -c node", "/usr/bin/dash");
+const TINI: (&str, &str) = ("tini -- sh", "/usr/bin/tini");
+
+fn row(
+    (argv, exe): (&'static str, &'static str),
+    disposition: Disposition,
+    status: Status,
+    at_ms: Option<i64>,
+) -> Process {
+    (argv, exe, disposition, status, at_ms)
+}
+
+const OK: Status = Status::SUCCESS;
+const KILLED: Status = Status::SIGKILL;
+const TERMED: Status = Status::SIGTERM;
+const C143: Status = Status::CODE_143;

@@ -1,0 +1,155 @@
+use scenarios::{Signal, Status};
+
+use super::{APP, C143, KILLED, OK, SH, TERMED, row};
+use crate::{
+    check::{
+        fate::Fate,
+        record::{Observed, Verdict},
+        samples::{drill, settings},
+        settings::{Allowance, Settings},
+        verdict,
+    },
+    evidence::Disposition::{Caught, Default},
+};
+
+#[test]
+fn what_fails_and_what_passes() {
+    let drained = || drill(true, &[row(APP, Caught, OK, Some(700))]).closed(10).served(5);
+    let policy = |change: fn(&mut Settings)| {
+        let mut settings = settings();
+        change(&mut settings);
+        settings
+    };
+    let usual = || settings();
+    let refused = |observed: Observed| observed.request(100, 100, Fate::Refused, None);
+    let none_refused = || policy(|settings| settings.policy.allow_refused = Some(Allowance::Count(0)));
+    let rows: Vec<(&str, Settings, Observed, Verdict)> = vec![
+        ("drained", usual(), drained().request(-50, 500, Fate::Completed, Some(200)), Verdict::Pass),
+        ("exit 0 with a loss", usual(), drained().request(-50, 5, Fate::Reset, None), Verdict::Fail),
+        (
+            "a loss that is allowed",
+            policy(|s| s.policy.max_lost = 1),
+            drained().request(-50, 5, Fate::Reset, None),
+            Verdict::Pass,
+        ),
+        ("a loss before the signal", usual(), drained().request(-50, -40, Fate::Truncated, Some(200)), Verdict::Fail),
+        (
+            "143 after a drain",
+            usual(),
+            drill(true, &[row(APP, Caught, C143, Some(700))]).closed(5).served(3),
+            Verdict::Pass,
+        ),
+        ("refused, not judged", usual(), refused(drained()), Verdict::Pass),
+        ("refused, judged", none_refused(), refused(drained()), Verdict::Fail),
+        (
+            "refused, half of them allowed",
+            policy(|s| s.policy.allow_refused = Some(Allowance::Percent(50.0))),
+            refused(drained()).request(50, 51, Fate::Completed, Some(200)),
+            Verdict::Pass,
+        ),
+        ("turned away, judged", none_refused(), drained().request(9, 12, Fate::Completed5xx, Some(503)), Verdict::Fail),
+        ("turned away, not judged", usual(), drained().request(9, 12, Fate::Completed5xx, Some(503)), Verdict::Pass),
+        ("500 after the signal", usual(), drained().request(9, 12, Fate::Completed5xx, Some(500)), Verdict::Fail),
+        ("503 in flight", usual(), drained().request(-9, 12, Fate::Completed5xx, Some(503)), Verdict::Fail),
+        (
+            "500 as before",
+            usual(),
+            drained().request(-90, -80, Fate::Completed5xx, Some(500)).request(-9, 12, Fate::Completed5xx, Some(500)),
+            Verdict::Pass,
+        ),
+        (
+            "SIGKILL",
+            usual(),
+            drill(true, &[row(APP, Default, KILLED, Some(10_010))]).sigkill(10_000).served(3),
+            Verdict::Fail,
+        ),
+        (
+            "an orphan",
+            usual(),
+            drill(false, &[row(SH, Default, TERMED, Some(1)), row(APP, Caught, KILLED, None)]),
+            Verdict::Fail,
+        ),
+        (
+            "an app that outlives its wrapper, and is killed with all",
+            usual(),
+            {
+                let mut observed =
+                    drill(false, &[row(SH, Default, TERMED, Some(1)), row(APP, Caught, KILLED, Some(10_010))]);
+                observed = observed.sigkill(10_000);
+                observed.sigkill.as_mut().unwrap().pids = vec![observed.app_pid.unwrap()];
+                observed
+            },
+            Verdict::Fail,
+        ),
+        ("somebody else's SIGKILL", usual(), drill(true, &[row(APP, Caught, KILLED, Some(100))]), Verdict::Fail),
+        (
+            "a crash",
+            usual(),
+            drill(true, &[row(APP, Caught, Status::Signal(Signal::from_number(11).unwrap()), Some(100))]),
+            Verdict::Fail,
+        ),
+        (
+            "another exit than expected",
+            policy(|s| s.policy.expect_exit = Some(OK)),
+            drill(true, &[row(APP, Caught, C143, Some(100))]),
+            Verdict::Fail,
+        ),
+        (
+            "the exit that is expected",
+            policy(|s| s.policy.expect_exit = Some(C143)),
+            drill(true, &[row(APP, Caught, C143, Some(100))]),
+            Verdict::Pass,
+        ),
+        ("ended early", usual(), Observed { signal: None, ended_early: true, ..drained() }, Verdict::Fail),
+        (
+            "never ready",
+            usual(),
+            Observed { unable: Some("it did not listen".to_owned()), ..Observed::default() },
+            Verdict::Inconclusive,
+        ),
+    ];
+    for (what, settings, observed, wanted) in rows {
+        let judgement = verdict::judge(&settings, &observed);
+        assert_eq!(judgement.verdict, wanted, "{what}: {judgement:?}");
+        assert_eq!(judgement.reasons.is_empty(), wanted == Verdict::Pass, "{what}: {judgement:?}");
+    }
+}
+
+#[test]
+fn what_our_own_side_could_not_do_is_no_failure_of_the_server_and_no_pass() {
+    let mut observed = drill(true, &[row(APP, Caught, OK, Some(700))]).served(5);
+    observed.client.unable = 1;
+    observed.client.unable_why = Some("no local port is left".to_owned());
+    let judgement = verdict::judge(&settings(), &observed);
+    assert_eq!(judgement.verdict, Verdict::Inconclusive);
+    assert!(judgement.reasons[0].contains("no local port"), "{judgement:?}");
+    let late = |number| {
+        let mut observed = drill(true, &[row(APP, Caught, OK, Some(700))]).served(20);
+        observed.client.left_out = number;
+        verdict::judge(&settings(), &observed).verdict
+    };
+    assert_eq!((late(6), late(7)), (Verdict::Pass, Verdict::Inconclusive));
+    // What found no room in the kernel's queue says that too much was sent.
+    let mut full = drill(true, &[row(APP, Caught, OK, Some(700))]).served(5).request(100, 1100, Fate::Refused, None);
+    full.requests.last_mut().unwrap().queue_full = true;
+    assert_eq!(verdict::judge(&settings(), &full).verdict, Verdict::Inconclusive);
+    // What was lost was lost all the same.
+    let failed = verdict::judge(&settings(), &observed.request(-50, 5, Fate::Reset, None));
+    assert_eq!((failed.verdict, failed.lost), (Verdict::Fail, 1));
+}
+
+#[test]
+fn what_is_said_beside_the_verdict() {
+    let says = |observed: &Observed, what: &str| {
+        verdict::judge(&settings(), observed).remarks.iter().any(|remark| remark.contains(what))
+    };
+    let dies = drill(false, &[row(APP, Default, TERMED, Some(1))]).served(3);
+    assert!(says(&dies, "is luck"));
+    assert!(!says(&drill(false, &[row(APP, Caught, OK, Some(1))]).served(3), "is luck"));
+
+    // Who was at work until after an idle connection was given up did not wait for that one.
+    let mut ends = drill(true, &[row(APP, Caught, OK, Some(1_900))]).closed(5);
+    ends.idle.silent.dropped_us = Some(1_500_000);
+    assert!(says(&ends, "only when an idle connection"));
+    assert!(!says(&ends.request(-50, 1_890, Fate::Completed, Some(200)), "only when an idle connection"));
+}

@@ -1,0 +1,331 @@
+//! Judges a drill: which requests were lost, and whether that and everything else is as it should be. Pure.
+//!
+//! A request is *lost* when it was sent before the signal and was not completed, or after it on a connection that the
+//! kernel took for the server and was not completed either. A connection that is refused after the signal, and an answer
+//! of 503 to a request that came after it, are *turned away*: whoever sent it knows that nothing was done. What the app
+//! answers with 5xx before the signal is its own business, and the same after it too.
+
+use std::collections::BTreeSet;
+
+use scenarios::{Signal, Status};
+
+use super::{
+    fate::{Fate, Phase},
+    record::{Judgement, Observed, Request, Verdict},
+    settings::{self, Policy, Settings},
+};
+use crate::evidence::{Disposition, ProcessFacts};
+
+/// How one request counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Counts {
+    /// It was served.
+    Served,
+    /// It failed as such requests did before the signal.
+    AsBefore,
+    /// It was refused, or turned away with 503, after the signal.
+    TurnedAway,
+    /// The kernel's queue of the server was full, and nothing took it in: it was sent more than it takes.
+    NotTakenIn,
+    /// It was lost.
+    Lost,
+}
+
+impl Counts {
+    /// How a request counts, where requests of these templates were answered with 5xx before the signal.
+    #[must_use]
+    pub fn of(request: &Request, failed_before: &BTreeSet<usize>) -> Counts {
+        match (request.fate, request.phase) {
+            _ if request.queue_full => Counts::NotTakenIn,
+            (Fate::Completed, _) => Counts::Served,
+            (Fate::Completed5xx, Phase::Before) => Counts::AsBefore,
+            (Fate::Completed5xx, Phase::After) if request.status == Some(503) => Counts::TurnedAway,
+            (Fate::Completed5xx, _) if failed_before.contains(&request.template) => Counts::AsBefore,
+            (Fate::Refused, Phase::Across | Phase::After) => Counts::TurnedAway,
+            _ => Counts::Lost,
+        }
+    }
+}
+
+/// The templates whose requests were answered with 5xx before the signal.
+#[must_use]
+pub fn failed_before(requests: &[Request]) -> BTreeSet<usize> {
+    let failed = requests.iter().filter(|request| request.phase == Phase::Before && request.fate == Fate::Completed5xx);
+    failed.map(|request| request.template).collect()
+}
+
+/// How many arrivals in a hundred may be left out before our own side counts as too slow: what was sent was not what was
+/// asked for then.
+const LEFT_OUT_PERCENT: u64 = 25;
+
+/// Judges what was observed.
+#[must_use]
+pub fn judge(settings: &Settings, observed: &Observed) -> Judgement {
+    let failed_before = failed_before(&observed.requests);
+    let counts: Vec<(Counts, &Request)> =
+        observed.requests.iter().map(|request| (Counts::of(request, &failed_before), request)).collect();
+    let number = |wanted: Counts| counts.iter().filter(|(counts, _)| *counts == wanted).count() as u64;
+    let mut judgement = Judgement {
+        verdict: Verdict::Pass,
+        reasons: Vec::new(),
+        remarks: Vec::new(),
+        lost: number(Counts::Lost),
+        refused: number(Counts::TurnedAway),
+        after: counts.iter().filter(|(counts, r)| r.phase == Phase::After || *counts == Counts::TurnedAway).count()
+            as u64,
+    };
+    if let Some(why) = &observed.unable {
+        judgement.verdict = Verdict::Inconclusive;
+        judgement.reasons.push(format!("No drill could be made: {}.", not_made(why, observed)));
+        return judgement;
+    }
+    judgement.reasons = failures(settings, observed, &judgement, &counts);
+    if !judgement.reasons.is_empty() {
+        judgement.verdict = Verdict::Fail;
+    }
+    judgement.remarks = remarks(settings, observed, &judgement, &counts);
+    if let Some(why) = client_trouble(observed, number(Counts::NotTakenIn)) {
+        if judgement.verdict == Verdict::Pass {
+            judgement.verdict = Verdict::Inconclusive;
+            judgement.reasons.push(why);
+        } else {
+            judgement.remarks.push(why);
+        }
+    }
+    judgement
+}
+
+/// Why no drill was made, with how the first process ended.
+fn not_made(why: &str, observed: &Observed) -> String {
+    let left = observed.at_end.as_ref().map_or(0, |at_end| at_end.alive().count());
+    match observed.exit {
+        Some(Status::SUCCESS) if left > 0 => {
+            format!("{why} (exit code 0) and left {} behind: run it in the foreground", processes(left))
+        }
+        Some(Status::SUCCESS) => {
+            format!("{why} (exit code 0): if it starts a server in the background, run that in the foreground")
+        }
+        Some(Status::SIGKILL) if observed.memory.is_some() => why.to_owned(),
+        Some(Status::SIGKILL) => format!("{why} (killed by SIGKILL, by somebody else: was the memory used up?)"),
+        Some(status) => format!("{why} ({status})"),
+        None => why.to_owned(),
+    }
+}
+
+fn processes(number: usize) -> String {
+    if number == 1 { "1 process".to_owned() } else { format!("{number} processes") }
+}
+
+/// `1 request`, `2 requests`.
+#[must_use]
+pub fn requests(number: u64) -> String {
+    if number == 1 { "1 request".to_owned() } else { format!("{number} requests") }
+}
+
+fn were_refused(judgement: &Judgement) -> String {
+    let were = if judgement.refused == 1 { "was" } else { "were" };
+    format!("{} of {} after the signal {were} refused", judgement.refused, requests(judgement.after))
+}
+
+fn failures(
+    settings: &Settings,
+    observed: &Observed,
+    judgement: &Judgement,
+    counts: &[(Counts, &Request)],
+) -> Vec<String> {
+    let Policy { allow_refused, max_lost, expect_exit } = settings.policy;
+    let mut reasons = Vec::new();
+    let before = counts.iter().filter(|(counts, r)| *counts == Counts::Lost && r.phase == Phase::Before).count() as u64;
+    if judgement.lost > max_lost {
+        let allowed = if max_lost > 0 { format!(" where {max_lost} may be") } else { String::new() };
+        let early = match before {
+            0 => String::new(),
+            all if all == judgement.lost => ", before the signal".to_owned(),
+            some => format!(", {some} of them before the signal"),
+        };
+        let were = if judgement.lost == 1 { "was" } else { "were" };
+        reasons.push(format!("{} {were} lost{allowed}{early}.", requests(judgement.lost)));
+    }
+    if let Some(allowed) = allow_refused.filter(|allowed| !allowed.allows(judgement.refused, judgement.after)) {
+        reasons.push(format!("{} where {allowed} may be.", were_refused(judgement)));
+    }
+    if let Some(memory) = &observed.memory {
+        let mut words = memory.words();
+        words[..1].make_ascii_uppercase();
+        reasons.push(format!("{words}."));
+        return reasons;
+    }
+    if observed.ended_early {
+        let how = observed.exit.map_or(String::new(), |status| format!(" ({status})"));
+        reasons.push(format!("It ended by itself before the signal{how}."));
+    } else if observed.sigkill.is_some() {
+        let grace = settings::time(settings.grace_ms * 1000);
+        if top_was_killed(observed) || app_was_killed(observed) {
+            reasons.push(format!("It outlived the grace period ({grace}): SIGKILL."));
+        }
+    } else if observed.exit == Some(Status::SIGKILL) && settings.signal != Signal::KILL {
+        reasons.push("It was killed by SIGKILL, and not by this check: was the memory used up?".to_owned());
+    }
+    let sent = [Some(settings.signal), settings.second_signal.map(|second| second.signal), Some(Signal::KILL)];
+    if let Some(Status::Signal(signal)) = observed.exit.filter(|_| !observed.ended_early)
+        && !sent.contains(&Some(signal))
+    {
+        reasons.push(format!("It died of {signal}, which nobody sent."));
+    }
+    if app_was_cut(observed) {
+        reasons.push(
+            "It did not end by itself: its first process left, and the kernel killed the rest with it.".to_owned(),
+        );
+    }
+    let left = left_behind(observed);
+    if left > 0 {
+        reasons.push(format!("{} lived on and had to be cleaned up.", processes(left)));
+    }
+    if let (Some(expected), Some(exit), false) = (expect_exit, observed.exit, top_was_killed(observed))
+        && expected != exit
+    {
+        reasons.push(format!("It ended with {exit} where {expected} is expected."));
+    }
+    if observed.exit.is_none() {
+        reasons.push("Its first process did not even end by SIGKILL.".to_owned());
+    }
+    reasons
+}
+
+/// Whether the first process was ended by our SIGKILL.
+#[must_use]
+pub fn top_was_killed(observed: &Observed) -> bool {
+    let sent =
+        observed.sigkill.as_ref().is_some_and(|sent| observed.top_pid.is_some_and(|top| sent.pids.contains(&top)));
+    sent && observed.exit.is_none_or(|status| status == Status::SIGKILL)
+}
+
+/// Whether the app, below a first process that had ended, was ended by our SIGKILL.
+fn app_was_killed(observed: &Observed) -> bool {
+    let (Some(sent), Some(app)) = (&observed.sigkill, observed.app_pid) else { return false };
+    sent.pids.contains(&app)
+        && observed.ends.iter().any(|end| {
+            end.pid == app
+                && end.status.is_none_or(|status| status == Status::SIGKILL)
+                && end.at_us.is_none_or(|at_us| at_us >= sent.at_us)
+        })
+}
+
+/// Whether the app lived and was killed by the kernel when PID 1, which is another process, ended by itself.
+#[must_use]
+pub fn app_was_cut(observed: &Observed) -> bool {
+    let (Some(top), Some(app), Some(before)) = (observed.top_pid, observed.app_pid, &observed.before) else {
+        return false;
+    };
+    top != app
+        && before.process(top).is_some_and(ProcessFacts::is_init)
+        && !top_was_killed(observed)
+        && observed.ends.iter().any(|end| end.pid == app && end.status == Some(Status::SIGKILL))
+}
+
+/// How many processes were left alive.
+#[must_use]
+pub fn left_behind(observed: &Observed) -> usize {
+    observed
+        .at_end
+        .as_ref()
+        .map_or(0, |at_end| at_end.alive().filter(|process| Some(process.pid) != observed.top_pid).count())
+}
+
+fn remarks(
+    settings: &Settings,
+    observed: &Observed,
+    judgement: &Judgement,
+    counts: &[(Counts, &Request)],
+) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let requests_of = |phase: Phase| counts.iter().filter(move |(_, request)| request.phase == phase);
+    if settings.policy.allow_refused.is_none() && judgement.refused > 0 {
+        remarks.push("Requests refused after the signal are judged only with --routing-lag.".to_owned());
+    }
+    if observed.signal.is_some() && !counts.is_empty() && requests_of(Phase::Across).count() == 0 {
+        remarks.push("No request was in flight when the signal came: see --slow-request.".to_owned());
+    }
+    if judgement.lost == 0
+        && observed.exit == Some(Status::Signal(settings.signal))
+        && settings.signal != Signal::KILL
+        && observed.sigkill.is_none()
+        && observed
+            .before
+            .as_ref()
+            .zip(observed.app_pid)
+            .is_some_and(|(before, app)| before.process(app).is_some_and(|app| app.sigterm == Disposition::Default))
+    {
+        remarks.push("It has no handler and died at once: that nothing was lost is luck (--slow-request).".to_owned());
+    }
+    if let [other] = observed.boot.other_ports[..] {
+        remarks.push(format!("It does not go by PORT: it listened on {other}."));
+    }
+    if let Some(Status::Code(code @ 1..)) = observed.exit
+        && settings.policy.expect_exit.is_none()
+        && i32::from(code) != 128 + settings.signal.number()
+        && !observed.ended_early
+    {
+        remarks.push(format!("Its exit code is {code}, which a platform may take for a crash."));
+    }
+    let silent = &observed.idle.silent;
+    if silent.blocked_others || observed.idle.kept_alive.blocked_others {
+        remarks.push("An idle connection kept others waiting: the idle ones were given up.".to_owned());
+    } else if let (Some(dropped_us), Some(gone_us), None) = (silent.dropped_us, observed.top_gone_us, &observed.sigkill)
+        && gone_us >= dropped_us
+        && gone_us < dropped_us + 500_000
+        // One that was at work until then ended for that.
+        && !counts.iter().any(|(_, request)| {
+            request.status.is_some() && request.sent_us + request.took_us.cast_signed() > dropped_us
+        })
+    {
+        remarks.push(format!(
+            "It ended only when an idle connection was given up, {} after the signal: while a client keeps one open, it \
+             would go on.",
+            settings::time(dropped_us.unsigned_abs())
+        ));
+    }
+    let failed = counts.iter().filter(|(counts, _)| *counts == Counts::AsBefore).count();
+    if failed > 0 {
+        remarks.push(format!("{} answered with 5xx, as before the signal.", requests(failed as u64)));
+    }
+    let completed: Vec<_> = counts.iter().filter(|(_, request)| request.fate == Fate::Completed).collect();
+    if !completed.is_empty() && completed.iter().all(|(_, request)| request.status >= Some(400)) {
+        let status = completed[0].1.status.unwrap_or_default();
+        remarks.push(format!("No request was answered with success ({status}): is it the right --request?"));
+    }
+    if observed.client.skipped_busy > 0 {
+        remarks.push(format!(
+            "{} not sent, since {} were in flight (--clients).",
+            requests(observed.client.skipped_busy),
+            settings.clients
+        ));
+    }
+    let zombies = observed.before.as_ref().map_or(0, |before| {
+        let is_zombie = |pid: i32| before.process(pid).is_some_and(|process| !process.is_alive());
+        before.processes.iter().filter(|node| node.depth > 0 && is_zombie(node.process.pid)).count()
+    });
+    if zombies > 0 {
+        remarks.push(format!("It had {} that it had not reaped (zombies).", processes(zombies)));
+    }
+    remarks
+}
+
+/// Why nothing follows since what was sent was not what was asked for, or too much, if so.
+fn client_trouble(observed: &Observed, not_taken_in: u64) -> Option<String> {
+    let client = &observed.client;
+    if client.unable > 0 {
+        let why = client.unable_why.as_deref().unwrap_or("the reason is unknown");
+        return Some(format!("{} could not be sent from here: {why}.", requests(client.unable)));
+    }
+    if not_taken_in > 0 {
+        return Some(format!(
+            "{} found the kernel's queue of the server full: the machine was too slow for so many (--every).",
+            requests(not_taken_in)
+        ));
+    }
+    let due = observed.requests.len() as u64 + client.left_out;
+    (client.left_out > 1 && client.left_out * 100 > due * LEFT_OUT_PERCENT).then(|| {
+        format!("The machine was too slow: {} of {} could not be sent in time.", client.left_out, requests(due))
+    })
+}
