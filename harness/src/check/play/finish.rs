@@ -31,8 +31,7 @@ impl Run<'_> {
         self.observed.top_gone_us = ended(Some(self.top_pid)).or(self.observed.top_gone_us);
         self.observed.ends = ends;
         self.observed.end_us = self.micros(gone.end_ns);
-        self.observed.output_bytes = self.output.total_bytes();
-        self.observed.output = self.output.text();
+        (self.observed.output_bytes, self.observed.output) = self.output.so_far();
         self.observed.kernel = self.trace.take().map(|trace| match trace {
             Ok(trace) => trace.finish(self.observed.snapshots(), self.origin_ns),
             Err(why) => Kernel::Unavailable { why },
