@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use scenarios::{Reason, WorkerId};
 
 pub use admission::{Decision, Policy, Readiness, Seat, Tie, decide};
-pub use dispatch::{Close, Ending, Exchange, Failure, Flaw, Next, Opened, Waiting};
+pub use dispatch::{Close, Ending, Exchange, Failure, Flaw, Next, Opened, Waiting, probe};
 pub use roster::{Ignored, Roster, State};
 
 /// A policy and the roster that it is applied to.

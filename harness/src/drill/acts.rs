@@ -1,6 +1,6 @@
 //! Lets the drill decide on what happened, and carries out what it decided.
 
-use std::io;
+use std::{io, net::Ipv4Addr};
 
 use scenarios::{Signal, WorkerId};
 use worker::clock;
@@ -86,6 +86,11 @@ impl Run<'_> {
     fn start(&mut self, worker: WorkerId) -> io::Result<()> {
         let log = (self.setup.log)(worker)?;
         let launch = Launch { argv: self.argv.clone(), env: self.environment(worker), log, seat: self.seat };
+        if self.setup.foreign
+            && let Some(port) = self.port(worker)
+        {
+            self.tasks.spawn_local(tasks::keep_probing((Ipv4Addr::LOCALHOST, port).into()));
+        }
         let wakes = self.wakes.clone();
         self.starting += 1;
         self.tasks.spawn_local(async move {

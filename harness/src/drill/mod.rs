@@ -62,6 +62,8 @@ use crate::{
 
 /// How long it may take to start the workers before the drill's clock starts, in nanoseconds: once, and for each.
 const LEAD_NS: (u64, u64) = (10_000_000, 4_000_000);
+/// The same for foreign ones: a large program takes longer, and while it boots the next one waits for a processor.
+const FOREIGN_LEAD_NS: (u64, u64) = (20_000_000, 40_000_000);
 
 /// Runs the drill to its end. `live` sees every event as it becomes known.
 ///
@@ -182,8 +184,8 @@ impl<'a> Run<'a> {
                 steppers.insert(worker, Stepper::default());
             }
         }
-        let lead = LEAD_NS.0 + LEAD_NS.1 * u64::from(scenario.initial_workers);
-        let schedule = setup.clock.schedule(lead);
+        let (once, each) = if setup.foreign { FOREIGN_LEAD_NS } else { LEAD_NS };
+        let schedule = setup.clock.schedule(once + each * u64::from(scenario.initial_workers));
         let mut plan = Plan::new(scenario, schedule, setup.extent, setup.fault);
         if setup.foreign {
             plan = plan.for_foreign_workers(Tick::START + scenario.startup_s, BOOT_PATIENCE_NS);

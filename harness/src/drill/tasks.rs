@@ -5,7 +5,7 @@ use std::{net::SocketAddr, rc::Rc};
 use router::{Exchange, Next, Opened};
 use scenarios::{RequestId, Tick, WorkerId, wire};
 use tokio::sync::mpsc::UnboundedSender;
-use worker::clock;
+use worker::clock::{self, Timer};
 
 use super::{Wake, input::Input, notify::NotifySocket};
 use crate::{foreign::pipe::NotifyPipe, process::Other};
@@ -22,6 +22,19 @@ pub(super) async fn listen(worker: WorkerId, socket: Rc<NotifySocket>, wakes: Un
 pub(super) async fn listen_to_pipe(worker: WorkerId, pipe: Rc<NotifyPipe>, wakes: UnboundedSender<(u64, Wake)>) {
     while let Ok(message) = pipe.next().await {
         let _ = wakes.send((clock::now_ns(), Wake::ByPipe(worker, message)));
+    }
+}
+
+/// How often a foreign worker is probed, in nanoseconds.
+const PROBED_EVERY_NS: u64 = 25_000_000;
+
+/// Asks a worker again and again whether it is alive, as platforms do, and goes by no answer. A runtime that rests for
+/// seconds has its memory further away each time, see [`worker::warm`], and takes a tenth of a second to come back; our own
+/// worker sees to that by itself.
+pub(super) async fn keep_probing(addr: SocketAddr) {
+    let Ok(mut timer) = Timer::new() else { return };
+    while timer.until(clock::now_ns() + PROBED_EVERY_NS).await.is_ok() {
+        let _ = router::probe(addr).await;
     }
 }
 

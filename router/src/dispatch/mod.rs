@@ -5,6 +5,7 @@
 
 mod ending;
 mod lines;
+mod probe;
 
 use std::{
     cell::Cell,
@@ -34,7 +35,10 @@ use self::{
     lines::{Lines, MAX_LINE_BYTES},
 };
 
-pub use self::ending::{Close, Ending, Failure, Flaw, Waiting};
+pub use self::{
+    ending::{Close, Ending, Failure, Flaw, Waiting},
+    probe::probe,
+};
 
 /// The largest head of an answer in bytes, and how much is read at once.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
