@@ -125,9 +125,8 @@ pub fn outer(display: Display, args: &RunArgs) -> anyhow::Result<ExitCode> {
         display,
     };
     // Of runs that were killed before this one, and then of this one.
-    let remove_leftovers = || drop(kernel::remove_leftovers());
-    remove_leftovers();
-    isolation::run_inside_and_then(&[INNER], &job, remove_leftovers)
+    kernel::remove_leftovers();
+    isolation::run_inside_and_then(&[INNER], &job, || drop(kernel::remove_leftovers_unseen()))
 }
 
 /// Does the job that the outer process gave.

@@ -115,14 +115,9 @@ pub fn outer(display: Display, args: Args) -> anyhow::Result<ExitCode> {
         empty_directory(out)?;
     }
     // Of checks that were killed before this one, and then of this one.
-    let remove_leftovers = || {
-        if kernel_trace {
-            kernel::remove_leftovers();
-        }
-    };
-    remove_leftovers();
+    kernel::remove_leftovers();
     let job = Job { settings, show, show_output, find_grace, kernel_trace, reports, out, display };
-    isolation::run_inside_and_then(&[INNER], &job, remove_leftovers)
+    isolation::run_inside_and_then(&[INNER], &job, || drop(kernel::remove_leftovers_unseen()))
 }
 
 /// Whether a report can be written there, before anything is started.

@@ -97,9 +97,8 @@ pub fn outer(display: Display, args: &EntrypointsArgs) -> anyhow::Result<ExitCod
         display,
     };
     // Of matrices and runs that were killed before this one, and then of this one.
-    let remove_leftovers = || drop(kernel::remove_leftovers());
-    remove_leftovers();
-    isolation::run_inside_and_then(&[MATRIX], &job, remove_leftovers)
+    kernel::remove_leftovers();
+    isolation::run_inside_and_then(&[MATRIX], &job, || drop(kernel::remove_leftovers_unseen()))
 }
 
 /// Runs the part of the matrix that the outer process gave, and shows it.

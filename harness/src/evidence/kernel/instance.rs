@@ -9,11 +9,16 @@ use std::{
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    thread,
 };
 
-use nix::fcntl::OFlag;
+use nix::{
+    fcntl::OFlag,
+    sched::{CloneFlags, unshare},
+};
 use rustix::{
-    mount::{MountFlags, mount},
+    io::Errno,
+    mount::{MountFlags, MountPropagationFlags, mount, mount_change},
     process::getpid,
 };
 use scenarios::Signal;
@@ -146,6 +151,36 @@ pub fn remove_leftovers() -> Vec<String> {
     removed.flatten().collect()
 }
 
+/// The same where tracefs is mounted nowhere, too: a thread mounts it for itself alone. A process that is still to enter a
+/// user namespace must have no other thread (unshare(2)).
+pub fn remove_leftovers_unseen() -> Vec<String> {
+    if mounted().is_some() {
+        return remove_leftovers();
+    }
+    let looking = thread::Builder::new().name("tracefs".to_owned()).spawn(|| match mount_for_this_thread() {
+        Ok(()) => remove_leftovers(),
+        // Who may not mount it has traced nothing.
+        Err(_) => Vec::new(),
+    });
+    looking.ok().and_then(|looking| looking.join().ok()).unwrap_or_default()
+}
+
+/// Mounts tracefs in a mount namespace that ends with this thread.
+fn mount_for_this_thread() -> io::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+    Ok(mount_tracefs()?)
+}
+
+fn mount_tracefs() -> Result<(), Errno> {
+    mount("tracefs", TRACEFS[0], "tracefs", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)
+}
+
+/// Where instances are made, if tracefs is mounted.
+fn mounted() -> Option<PathBuf> {
+    TRACEFS.iter().map(|path| Path::new(path).join("instances")).find(|path| path.is_dir())
+}
+
 fn remove_unheld(instances: &Path) -> Vec<String> {
     let entries = fs::read_dir(instances).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
@@ -155,7 +190,6 @@ fn remove_unheld(instances: &Path) -> Vec<String> {
 }
 
 fn instances(isolation: &Isolation) -> Result<PathBuf, String> {
-    let mounted = || TRACEFS.iter().map(|path| Path::new(path).join("instances")).find(|path| path.is_dir());
     if let Some(instances) = mounted() {
         return Ok(instances);
     }
@@ -165,9 +199,8 @@ fn instances(isolation: &Isolation) -> Result<PathBuf, String> {
     if let Isolation::Bare { .. } = isolation {
         return Err("tracefs is not mounted; mount it: mount -t tracefs tracefs /sys/kernel/tracing".to_owned());
     }
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("tracefs", TRACEFS[0], "tracefs", flags, None).map_err(|errno| match errno {
-        rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => "only root may trace".to_owned(),
+    mount_tracefs().map_err(|errno| match errno {
+        Errno::PERM | Errno::ACCESS => "only root may trace".to_owned(),
         errno => format!("tracefs can't be mounted: {}", plain(&errno.into())),
     })?;
     mounted().ok_or_else(|| "this kernel has no trace instances".to_owned())

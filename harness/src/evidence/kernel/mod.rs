@@ -21,7 +21,7 @@ use super::{ProcessFacts, Snapshot};
 use crate::isolation::Isolation;
 
 pub use host::{look_up, own_host_pid};
-pub use instance::remove_leftovers;
+pub use instance::{remove_leftovers, remove_leftovers_unseen};
 pub use records::{Outcome, SignalRecord, Step};
 
 /// What came of asking the kernel.
