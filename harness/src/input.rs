@@ -38,7 +38,11 @@ pub fn load(source: &str, settings: &[String], stdin: impl Read) -> Result<Scena
 /// # Errors
 /// There is none.
 pub fn from_catalogue(name: &str) -> Result<&'static Scenario, Failure> {
-    catalogue::get(name).ok_or_else(|| unknown(name))
+    catalogue::get(name).ok_or_else(|| match is_path(name) || Path::new(name).is_file() {
+        true => Failure::bad_input(format!("{name} is a file, and only scenarios of the catalogue can be shown"))
+            .hint(format!("`termdrill model {name}` says what should happen in it")),
+        false => unknown(name),
+    })
 }
 
 fn is_path(source: &str) -> bool {
@@ -132,6 +136,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_told_from_a_name_of_the_catalogue() {
+        assert_eq!(from_catalogue("ignored-signal").unwrap().name, "ignored-signal");
+        assert_eq!(from_catalogue("ignored-signl").unwrap_err().what, "there is no scenario \"ignored-signl\"");
+        for file in ["mine.json", "./mine"] {
+            let failure = from_catalogue(file).unwrap_err();
+            assert_eq!(failure.exit_code, 2);
+            assert!(failure.what.contains("is a file"), "{}", failure.what);
+            assert!(failure.next_step.unwrap().contains(&format!("`termdrill model {file}`")));
+        }
+    }
+
+    #[test]
     fn a_file_and_standard_input_are_read() {
         let text = r#"{"name": "mine", "title": "Mine", "grace_period_s": 3}"#;
         let folder = tempfile::tempdir().unwrap();
@@ -153,7 +169,7 @@ mod tests {
         let one = set(&["grace_period_s=25"]).unwrap_err();
         assert!(one.what.starts_with("--set: grace_period_s: 25 "), "{}", one.what);
         let two = set(&["grace_period_s=25", "slots=1"]).unwrap_err();
-        assert_eq!(two.what.lines().count(), 3, "{}", two.what);
+        assert_eq!(two.what.lines().count(), 4, "both, and the fields that there are: {}", two.what);
         assert_eq!(two.exit_code, 2);
     }
 

@@ -73,7 +73,7 @@ impl Scenario {
         let mut seen: Vec<&'static str> = Vec::new();
         for (name, value) in &members {
             let Some(field) = Field::named(name) else {
-                problems.push(unknown(name));
+                problems.push(unknown(name, shown(value)));
                 continue;
             };
             if seen.contains(&field.name) {
@@ -115,7 +115,7 @@ impl Scenario {
             };
             match Field::named(name.trim()) {
                 Some(field) => problems.extend(scenario.assign(field, &setting_value(field, value)).err()),
-                None => problems.push(unknown(name)),
+                None => problems.push(unknown(name, shortened(value))),
             }
         }
         scenario.checked(problems)
@@ -293,9 +293,9 @@ fn bad_value(field: &'static Field, value: &Value, wrong: Wrong) -> Problem {
     Problem::BadValue { field: field.name, given: shown(value), wrong, allowed: field.allowed() }
 }
 
-fn unknown(name: &str) -> Problem {
+fn unknown(name: &str, given: String) -> Problem {
     let known = FIELDS.iter().map(|field| field.name);
-    Problem::UnknownField { field: shortened(name), suggestion: crate::near::nearest(name, known) }
+    Problem::UnknownField { field: shortened(name), given, suggestion: crate::near::nearest(name, known) }
 }
 
 /// A value as a message shows it: JSON, shortened.

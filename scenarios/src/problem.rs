@@ -4,6 +4,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::fields::FIELDS;
+
 /// Everything that is wrong with a scenario; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct ScenarioError {
@@ -14,7 +16,7 @@ pub struct ScenarioError {
 /// How many problems an error shows before it only counts the others.
 const SHOWN: usize = 20;
 
-/// One problem a line.
+/// One problem a line; where a field is unknown, the fields that there are stand at the end.
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.problems.iter().take(SHOWN).enumerate() {
@@ -22,9 +24,16 @@ impl fmt::Display for ScenarioError {
             write!(f, "{separator}{problem}")?;
         }
         match self.problems.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, "\nand {more} more problems"),
+            0 => {}
+            more => write!(f, "\nand {more} more problems")?,
         }
+        // Once, however many fields there are not.
+        if self.problems.iter().any(|problem| matches!(problem, Problem::UnknownField { .. })) {
+            let separator = if self.problems.len() == 1 { "; " } else { "\n" };
+            let known: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+            write!(f, "{separator}the fields are {}", known.join(", "))?;
+        }
+        Ok(())
     }
 }
 
@@ -67,10 +76,12 @@ pub enum Problem {
         given: String,
     },
     /// A field that there is not.
-    #[error("{field}: there is no such field{}", hint(*suggestion))]
+    #[error("{field}: there is no such field, given as {given}{}", hint(*suggestion))]
     UnknownField {
         /// Its name as given.
         field: String,
+        /// The value that was given for it.
+        given: String,
         /// The field that may be meant.
         suggestion: Option<&'static str>,
     },

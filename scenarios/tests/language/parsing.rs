@@ -3,6 +3,11 @@
 use scenarios::{Effect, Entrypoint, FIELDS, OnSigterm, Scenario, Span, fields::Kind, parse::MAX_BYTES};
 use serde_json::{Value, json};
 
+/// What is said of the fields where one is unknown.
+const THE_FIELDS: &str = "the fields are name, title, why, initial_workers, slots_per_worker, startup_s, fail_worker_1, \
+    request_interval_s, invocation_s, ready_only_routing, signal_at_s, grace_period_s, on_sigterm, handler_installed, \
+    entrypoint, expected_effect, pid_namespace, boot_replacement, rejection_allowance_percent";
+
 fn minimal() -> Value {
     json!({"name": "n", "title": "t"})
 }
@@ -132,11 +137,12 @@ fn names_are_kebab_case() {
 fn every_problem_is_named_at_once() {
     let text = r#"{"name": "n", "slots": 4, "grace_period_s": 25, "colour": "red", "startup_s": 1, "startup_s": 2}"#;
     let lines = [
-        "slots: there is no such field; did you mean slots_per_worker?",
+        "slots: there is no such field, given as 4; did you mean slots_per_worker?",
         "grace_period_s: 25 is out of range: 0 to 20 s in steps of 0.1",
-        "colour: there is no such field",
+        "colour: there is no such field, given as \"red\"",
         "startup_s: given more than once, last as 2",
         "title: missing: one line of text",
+        THE_FIELDS,
     ];
     assert_eq!(Scenario::parse(text).unwrap_err().to_string(), lines.join("\n"));
 }
@@ -194,7 +200,7 @@ fn an_error_stays_short_whatever_was_given() {
     scenario["on_sigterm"] = json!("z".repeat(100_000));
     let message = error(scenario);
     assert!(message.len() < 4_000 && !message.contains('\u{1b}'), "{message}");
-    assert!(message.ends_with("and 481 more problems"), "{message}");
+    assert!(message.ends_with(&format!("and 481 more problems\n{THE_FIELDS}")), "{message}");
 }
 
 #[test]
@@ -239,7 +245,6 @@ fn bad_settings_are_named_and_change_nothing() {
         ("grace_period_s=soon", "grace_period_s: \"soon\" is not a number: 0 to 20 s in steps of 0.1"),
         ("grace_period_s=", "grace_period_s: \"\" is not a number: 0 to 20 s in steps of 0.1"),
         ("grace_period_s", "grace_period_s: a setting is written FIELD=VALUE"),
-        ("grace-period=5", "grace-period: there is no such field; did you mean grace_period_s?"),
         ("=5", "=5: a setting is written FIELD=VALUE"),
         ("on_sigterm=true", "on_sigterm: \"true\" is unknown: \"drain\", \"default\" or \"ignore\""),
         ("pid_namespace=yes", "pid_namespace: \"yes\" is not a truth value: true or false"),
@@ -252,6 +257,9 @@ fn bad_settings_are_named_and_change_nothing() {
         assert_eq!(scenario.set(setting).unwrap_err().to_string(), message);
         assert_eq!(scenario, Scenario::new("n", "t"));
     }
+    let unknown = scenario.set("grace-period=5").unwrap_err().to_string();
+    let what = "grace-period: there is no such field, given as 5; did you mean grace_period_s?";
+    assert_eq!(unknown, format!("{what}; {THE_FIELDS}"));
     let both = scenario.with_settings(["slots_per_worker=0", "x=1", "startup_s=3"]).unwrap_err();
     assert_eq!(both.problems.len(), 2);
 }

@@ -310,7 +310,10 @@ fn what_is_no_trace_is_told_by_its_line() {
         (String::new(), "line 1 of the trace: there is none"),
         (header.replace("drill-", "drill+"), "line 1 of the trace: the format is \"termdrill+trace\" and not"),
         (header.replace(":1,", ":2,"), "line 1 of the trace: version 2 can't be read, only 1"),
-        (header.replace("title", "titel"), "line 1 of the trace: titel: there is no such field; did you mean title?"),
+        (
+            header.replace("title", "titel"),
+            "line 1 of the trace: titel: there is no such field, given as \"é\"; did you mean title?",
+        ),
         (format!("{header}\n{{}}\n{event}"), "line 2 of the trace: neither an event nor an outcome"),
         (format!("{header}\n{}\n", event.replace("1.0", "1.05")), "line 2 of the trace: neither an event nor"),
         (format!("{header}\n{outcome}\n{event}\n"), "line 3 of the trace: the outcome is not the last line"),
