@@ -19,6 +19,7 @@ pub mod inspect;
 pub mod isolation;
 pub mod judge;
 pub mod matrix;
+mod os_path;
 pub mod process;
 pub mod readable;
 pub mod record;

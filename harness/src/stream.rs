@@ -23,7 +23,7 @@ use crate::{
 #[serde(rename_all = "snake_case")]
 pub enum Message {
     /// The run is stored here, from its beginning on.
-    Stored(PathBuf),
+    Stored(#[serde(with = "crate::os_path::exact")] PathBuf),
     /// What the model expects.
     Expected(Expectation),
     /// An attempt begins.

@@ -80,6 +80,7 @@ struct Job {
     find_grace: bool,
     kernel_trace: bool,
     reports: Vec<ReportFile>,
+    #[serde(with = "crate::os_path::exact_option")]
     out: Option<PathBuf>,
     display: Display,
 }

@@ -18,6 +18,7 @@ pub struct Cell {
     /// Whether the top is PID 1 of a PID namespace.
     pub pid1: bool,
     /// A directory of its own.
+    #[serde(with = "crate::os_path::exact")]
     pub directory: PathBuf,
     /// Whether the kernel's record is to be held against what is seen.
     pub traced: bool,

@@ -29,6 +29,7 @@ pub struct Confirmed {
     /// How long the drill took, all attempts together, in real milliseconds.
     pub wall_ms: u64,
     /// Where the run is stored.
+    #[serde(with = "crate::os_path::shown")]
     pub run: PathBuf,
 }
 

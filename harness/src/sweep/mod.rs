@@ -54,7 +54,9 @@ struct Job {
     vary: Vec<String>,
     find: bool,
     json: bool,
+    #[serde(with = "crate::os_path::exact_option")]
     csv: Option<PathBuf>,
+    #[serde(with = "crate::os_path::exact_option")]
     svg: Option<PathBuf>,
     jobs: usize,
     display: Display,

@@ -43,6 +43,7 @@ impl Format {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportFile {
     /// Where it is.
+    #[serde(with = "crate::os_path::exact")]
     pub path: PathBuf,
     /// What is written into it.
     pub format: Format,
