@@ -12,7 +12,7 @@ use clap::Parser;
 use harness::{
     bench, check,
     cli::{Cli, Command},
-    commands, failure, host, inspect, matrix, run, selftest, shell, sweep, validate, watch, web,
+    commands, failure, host, inspect, matrix, report, run, selftest, shell, sweep, validate, watch, web,
 };
 
 fn main() -> ExitCode {
@@ -20,12 +20,25 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).as_deref() == Some(OsStr::new("worker")) {
         return worker::run();
     }
-    dispatch(Cli::parse()).unwrap_or_else(|error| {
+    let done = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli),
+        Err(told) => tell(&told),
+    };
+    done.unwrap_or_else(|error| {
         let (text, exit_code) = failure::explain(&error);
         // With stderr gone there is nobody left to tell.
         let _ = io::stderr().write_all(text.as_bytes());
         ExitCode::from(exit_code)
     })
+}
+
+/// Prints what clap has to say: help and version, or what is wrong with the command line.
+fn tell(told: &clap::Error) -> anyhow::Result<ExitCode> {
+    let printed = told.print().and_then(|()| io::stdout().flush());
+    if !told.use_stderr() {
+        report::quiet_if_closed(printed)?;
+    }
+    Ok(ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(failure::BAD_INPUT)))
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {

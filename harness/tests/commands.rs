@@ -133,7 +133,13 @@ fn bad_input_is_one_clear_error_and_status_2() {
 #[test]
 fn a_disk_that_is_full_is_told_and_a_reader_that_leaves_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    for arguments in [&["list"][..], &["model", "ignored-signal", "--json"], &["completions", "bash"]] {
+    for arguments in [
+        &["list"][..],
+        &["model", "ignored-signal", "--json"],
+        &["completions", "bash"],
+        &["--version"],
+        &["run", "--help"],
+    ] {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let (code, _, error) = run(termdrill(folder.path(), arguments).stdout(full));
         assert_eq!(code, 3, "{error}");

@@ -19,7 +19,7 @@ pub mod screen;
 pub(crate) mod paint;
 pub(crate) mod summary;
 
-pub use output::{Output, write_stdout};
+pub use output::{Output, quiet_if_closed, write_stdout};
 pub use screen::Screen;
 pub(crate) use summary::list as request_list;
 

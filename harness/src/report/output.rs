@@ -47,7 +47,11 @@ fn write_all(mut out: impl Write, bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-fn quiet_if_closed(result: io::Result<()>) -> Result<(), Failure> {
+/// What came of writing to standard output; a reader that has gone has had enough.
+///
+/// # Errors
+/// As [`write_stdout`].
+pub fn quiet_if_closed(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::unable(format!("can't write to standard output: {}", plain_io(&error))))
