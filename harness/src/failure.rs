@@ -100,6 +100,16 @@ pub fn explain(error: &anyhow::Error) -> (String, u8) {
     (text, failure.map_or(UNABLE, |failure| failure.exit_code))
 }
 
+/// Adds to what to do about an error, where it is one that tells.
+pub(crate) fn add_step(error: &mut anyhow::Error, step: &str) {
+    if let Some(failure) = error.downcast_mut::<Failure>() {
+        failure.next_step = Some(match failure.next_step.take() {
+            Some(first) => format!("{first}; {step}"),
+            None => step.to_owned(),
+        });
+    }
+}
+
 /// Tells a person on stderr of what does not keep a command from going on: `text` has no full stop.
 pub fn warn(text: &str) {
     // With stderr gone there is nobody left to tell.

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::{self, File},
+    fs,
     io::ErrorKind,
 };
 
@@ -155,7 +155,7 @@ pub async fn measure(setup: &Setup<'_>, stop: &StopPipe) -> anyhow::Result<Resul
         extent: Extent::Measurement,
         fault: None,
         store: &directory.join("store.sqlite"),
-        log: &|worker| File::create(directory.join(format!("{worker}.log"))),
+        log: &|worker| drill::worker_log(&directory, worker),
         directory: &directory,
         ..*setup
     };

@@ -1,7 +1,6 @@
 //! `termdrill run`: drills a scenario with real processes until it is decided.
 
 use std::{
-    fs::File,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -16,7 +15,7 @@ use worker::clock;
 use crate::{
     cli::{ClockChoice, Colour, Display, RunArgs},
     commands,
-    drill::{Extent, Setup, StopPipe},
+    drill::{self, Extent, Setup, StopPipe},
     evidence::kernel,
     failure::{self, Failure},
     foreign, host, input,
@@ -43,6 +42,7 @@ pub struct Job {
     attempts: usize,
     fault: Option<String>,
     worker: Option<foreign::Command>,
+    #[serde(with = "crate::os_path::exact_option")]
     out: Option<PathBuf>,
     kernel_trace: bool,
     show: Show,
@@ -173,18 +173,39 @@ async fn play(job: &Job, isolation: &Isolation, stop: &StopPipe) -> anyhow::Resu
         Some(path) => RunDir::at(path, &scenario)?,
         None => commands::home()?.create(&scenario, clock::wall())?,
     };
+    let path = directory.path().to_owned();
+    let mut recorder = Recorder::new(directory, job);
+    match play_in(job, &scenario, isolation, stop, &mut recorder).await {
+        Ok(record) => Ok((record, path)),
+        Err(mut error) => {
+            if let Some(name) = recorder.directory.break_off() {
+                failure::add_step(&mut error, &format!("`termdrill replay {name}` shows what was seen until then"));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Drills, stores and shows, into the directory of the run.
+async fn play_in(
+    job: &Job,
+    scenario: &Scenario,
+    isolation: &Isolation,
+    stop: &StopPipe,
+    recorder: &mut Recorder,
+) -> anyhow::Result<Record> {
     let fault = job.fault.as_deref().map(Fault::from_str).transpose().map_err(Failure::bad_input)?;
-    let show = Shown { show: job.show, display: job.display, screen: job.display.screen() };
-    show.text(|screen| report::run::heading(screen, &scenario))?;
-    show.message(|| Message::Stored(directory.path().to_owned()))?;
+    let show = recorder.show;
+    let path = recorder.directory.path().to_owned();
+    show.text(|screen| report::run::heading(screen, scenario))?;
+    show.message(|| Message::Stored(path.clone()))?;
 
     let worker = host::worker_command(job.worker.as_ref()).context("the worker's program can't be found")?;
-    let path = directory.path().to_owned();
     let logs = path.clone();
-    let log = move |worker| File::create(logs.join(format!("{worker}.log")));
-    let store = directory.store();
+    let log = move |worker| drill::worker_log(&logs, worker);
+    let store = recorder.directory.store();
     let setup = Setup {
-        scenario: &scenario,
+        scenario,
         clock: job.clock.at(job.speed),
         fault,
         extent: Extent::Whole,
@@ -199,8 +220,7 @@ async fn play(job: &Job, isolation: &Isolation, stop: &StopPipe) -> anyhow::Resu
     };
 
     let manner = Manner { clock: job.clock, speed: job.speed, attempts: job.attempts };
-    let mut recorder = Recorder { directory, show, decisions: Decisions::new(show.screen, &[]), writer: Ok(None) };
-    let mut record = judge::judge(&setup, job.shell, manner, stop, &mut recorder).await?;
+    let mut record = judge::judge(&setup, job.shell, manner, stop, recorder).await?;
     if let Some(worker) = &job.worker {
         record.reasons.push(format!("The workers were foreign ones: {}.", worker.line()));
     }
@@ -210,7 +230,7 @@ async fn play(job: &Job, isolation: &Isolation, stop: &StopPipe) -> anyhow::Resu
     recorder.directory.finish(&record)?;
     report::file::write_run(&job.reports, &record, Some(&path))?;
     show.result(&record, &path)?;
-    Ok((record, path))
+    Ok(record)
 }
 
 /// Stores and shows a run as it goes on.
@@ -221,6 +241,13 @@ struct Recorder {
     /// Where the attempt at hand is written to, or what keeps it from being stored or shown. A drill goes on to its end
     /// all the same: it has processes to clean up.
     writer: Result<Option<ObservedWriter>, Failure>,
+}
+
+impl Recorder {
+    fn new(directory: RunDir, job: &Job) -> Recorder {
+        let show = Shown { show: job.show, display: job.display, screen: job.display.screen() };
+        Recorder { directory, show, decisions: Decisions::new(show.screen, &[]), writer: Ok(None) }
+    }
 }
 
 impl Watch for Recorder {

@@ -1,6 +1,6 @@
 //! Lets the drill decide on what happened, and carries out what it decided.
 
-use std::{io, net::Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use scenarios::{Signal, WorkerId};
 use worker::clock;
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Run<'_> {
-    pub(super) fn handle(&mut self, at_ns: u64, input: Input) -> io::Result<bool> {
+    pub(super) fn handle(&mut self, at_ns: u64, input: Input) -> anyhow::Result<bool> {
         self.collector.keep_time(self.stepped_ns);
         if let Input::Notified { worker, notice: Notice::Stopping { sigterm_from, at_us }, .. } = input
             && (sigterm_from.is_some() || self.setup.foreign && self.sent_ns.contains_key(&Signal::TERM))
@@ -46,7 +46,7 @@ impl Run<'_> {
         Ok(finished)
     }
 
-    pub(super) fn carry_out(&mut self, act: Act) -> io::Result<()> {
+    pub(super) fn carry_out(&mut self, act: Act) -> anyhow::Result<()> {
         match act {
             Act::Finish => Ok(()),
             Act::Start(worker) => self.start(worker),
@@ -83,7 +83,7 @@ impl Run<'_> {
         }
     }
 
-    fn start(&mut self, worker: WorkerId) -> io::Result<()> {
+    fn start(&mut self, worker: WorkerId) -> anyhow::Result<()> {
         let log = (self.setup.log)(worker)?;
         let launch = Launch { argv: self.argv.clone(), env: self.environment(worker), log, seat: self.seat };
         if self.setup.foreign

@@ -47,7 +47,7 @@ use self::{
     wakes::Wake,
 };
 pub use self::{
-    setup::{Clock, Done, Extent, Setup, StopPipe},
+    setup::{Clock, Done, Extent, Setup, StopPipe, worker_log},
     surroundings::STORE_LINES,
 };
 use crate::{
@@ -73,7 +73,7 @@ const FOREIGN_LEAD_NS: (u64, u64) = (20_000_000, 40_000_000);
 /// Where the machine does not give what any drill needs: ports, sockets, files.
 pub async fn run(setup: &Setup<'_>, stop: &StopPipe, live: &mut dyn FnMut(&Observed)) -> anyhow::Result<Done> {
     let results = store::create(setup.store).map_err(|error| {
-        Failure::unable(format!("the result store can't be made: {error}"))
+        Failure::unable(format!("can't make the result store {}: {error}", setup.store.display()))
             .hint("is there some space left, and may you write there? --out DIR stores the run elsewhere")
     })?;
     let lines = setup.store.with_file_name(STORE_LINES);
@@ -282,7 +282,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn start_initial_workers(&mut self) -> io::Result<()> {
+    fn start_initial_workers(&mut self) -> anyhow::Result<()> {
         for _ in 0..self.setup.scenario.initial_workers {
             if let Some(act) = self.drill.start_worker(Tick::START) {
                 self.carry_out(act)?;
@@ -300,7 +300,7 @@ impl<'a> Run<'a> {
     }
 
     /// Takes in everything that has happened by now. True when the drill is over.
-    fn catch_up(&mut self) -> io::Result<bool> {
+    fn catch_up(&mut self) -> anyhow::Result<bool> {
         let mut finished = false;
         while let Ok((at_ns, wake)) = self.woken.try_recv() {
             finished |= self.wake(at_ns, wake)?;

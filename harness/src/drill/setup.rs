@@ -7,7 +7,16 @@ use tokio::io::unix::AsyncFd;
 use worker::clock;
 
 use super::state::Remains;
-use crate::{evidence::Evidence, isolation::Isolation, readable, record::Reactions};
+use crate::{evidence::Evidence, failure::Failure, isolation::Isolation, readable, record::Reactions};
+
+/// Opens the log of a worker where those of a run are: in `directory`.
+///
+/// # Errors
+/// What keeps it from being made, with its path.
+pub fn worker_log(directory: &Path, worker: WorkerId) -> Result<File, Failure> {
+    let path = directory.join(format!("{worker}.log"));
+    File::create(&path).map_err(|error| Failure::of_io("make", &path, &error))
+}
 
 /// What a drill needs.
 #[derive(Clone, Copy)]
@@ -29,7 +38,7 @@ pub struct Setup<'a> {
     /// Where the result store is made.
     pub store: &'a Path,
     /// Opens the log of a worker.
-    pub log: &'a dyn Fn(WorkerId) -> io::Result<File>,
+    pub log: &'a dyn Fn(WorkerId) -> Result<File, Failure>,
     /// What keeps the drill apart from the rest of the machine.
     pub isolation: &'a Isolation,
     /// Whether the kernel's own record is to be part of the evidence: the host's pids are looked up for it then.

@@ -1,7 +1,5 @@
 //! What a drill learns while it goes on, and how each turns into an [`Input`].
 
-use std::io;
-
 use scenarios::{Fault, Signal, Status, WorkerId};
 use worker::clock;
 
@@ -30,7 +28,7 @@ pub(super) enum Wake {
 }
 
 impl Run<'_> {
-    pub(super) fn wake(&mut self, at_ns: u64, wake: Wake) -> io::Result<bool> {
+    pub(super) fn wake(&mut self, at_ns: u64, wake: Wake) -> anyhow::Result<bool> {
         match wake {
             Wake::Input(input) => {
                 self.see(&input);
@@ -64,7 +62,7 @@ impl Run<'_> {
         }
     }
 
-    fn top_ended(&mut self, at_ns: u64, worker: WorkerId) -> io::Result<bool> {
+    fn top_ended(&mut self, at_ns: u64, worker: WorkerId) -> anyhow::Result<bool> {
         let Some(top) = self.tops.remove(&worker) else { return Ok(false) };
         // What it said before it ended comes before its end.
         let mut finished = false;
@@ -111,7 +109,7 @@ impl Run<'_> {
     }
 
     /// A pipe does not tell who wrote to it; the speaker says its number, which is that of its own PID namespace.
-    fn hear_by_pipe(&mut self, at_ns: u64, worker: WorkerId, message: &[u8]) -> io::Result<bool> {
+    fn hear_by_pipe(&mut self, at_ns: u64, worker: WorkerId, message: &[u8]) -> anyhow::Result<bool> {
         let (notices, own_number) = notify::by_pipe(message);
         let top = self.pids.get(&worker).copied();
         let pid = top.zip(own_number).and_then(|(top, number)| process::by_own_number(top, number));

@@ -18,7 +18,7 @@ pub fn list(screen: Screen, runs: &[Listed]) -> String {
     for run in runs {
         let (style, mark) = match run.state {
             State::Finished(Verdict::Matched) => (GOOD, marks.good),
-            State::Finished(Verdict::Diverged) => (BAD, marks.bad),
+            State::Finished(Verdict::Diverged) | State::Unreadable => (BAD, marks.bad),
             State::Finished(Verdict::Inconclusive) => (CAUTION, marks.unsure),
             State::Running | State::Unfinished => (QUIET, marks.running),
         };

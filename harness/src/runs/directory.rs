@@ -9,7 +9,7 @@ use std::{
 use scenarios::{Expectation, Outcome, Scenario, Source, Tick, Trace, WorkerId, trace};
 use serde::{Deserialize, Serialize};
 
-use super::file;
+use super::{Home, file, stored};
 use crate::{
     drill::STORE_LINES,
     evidence::{Evidence, Explanation},
@@ -23,6 +23,10 @@ pub struct RunDir {
     path: PathBuf,
     scenario: Scenario,
     attempts: usize,
+    /// Where it is one of the runs that `latest` may lead to.
+    home: Option<Home>,
+    /// Whether the directory was made for it.
+    is_made: bool,
     /// Held only for its lock, which the kernel drops with the process.
     _lock: File,
 }
@@ -86,12 +90,16 @@ impl RunDir {
     /// It is a file, holds something, or can't be made.
     pub fn at(path: &Path, scenario: &Scenario) -> Result<RunDir, Failure> {
         let is_new = !path.exists();
-        let begun = RunDir::begin(empty_directory(path)?, scenario);
-        if begun.is_err() && is_new {
-            // Only where it is empty: another run may have taken it.
-            let _ = fs::remove_dir(path);
+        match RunDir::begin(empty_directory(path)?, scenario) {
+            Ok(run) => Ok(RunDir { is_made: is_new, ..run }),
+            Err(failure) => {
+                if is_new {
+                    // Only where it is empty: another run may have taken it.
+                    let _ = fs::remove_dir(path);
+                }
+                Err(failure)
+            }
         }
-        begun
     }
 
     /// Takes the empty directory at `path`. Where its first file can't be written whole, there is none.
@@ -111,7 +119,39 @@ impl RunDir {
             Ok(lock)
         };
         let lock = begun().map_err(|error| Failure::of_io("write", &first, &error))?;
-        Ok(RunDir { path, scenario: scenario.clone(), attempts: 0, _lock: lock })
+        Ok(RunDir { path, scenario: scenario.clone(), attempts: 0, home: None, is_made: false, _lock: lock })
+    }
+
+    /// The same as one of the runs of `home`, which has made its directory.
+    pub(super) fn of(self, home: Home) -> RunDir {
+        RunDir { home: Some(home), is_made: true, ..self }
+    }
+
+    /// Ends a run that an error broke off before it was decided. Where something was observed, it stays for a look, and
+    /// the name by which it is found is given. Otherwise it was none: what is here of it is removed, and `latest` leads
+    /// to the run before it again.
+    pub fn break_off(self) -> Option<String> {
+        let stored = super::read(&self.path);
+        if stored.is_ok_and(|stored| stored.record.attempts.iter().all(|attempt| attempt.events.is_empty())) {
+            self.remove();
+            return None;
+        }
+        let name = self.home.is_some().then(|| self.path.file_name()).flatten().unwrap_or(self.path.as_os_str());
+        Some(name.display().to_string())
+    }
+
+    /// The directory was empty when it was taken, and is locked: all files in it are the run's. What can't be removed
+    /// stays.
+    fn remove(self) {
+        if let (Some(home), Some(name)) = (&self.home, self.path.file_name()) {
+            home.point_latest_away_from(name);
+        }
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+        if self.is_made {
+            let _ = fs::remove_dir(&self.path);
+        }
     }
 
     /// Stores a run that is over in `path`, which must be new or empty: its traces and what is known of it, but no store
@@ -320,6 +360,6 @@ fn write_whole(path: &Path, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) 
 
 /// Whether a run in this directory goes on right now.
 pub(super) fn is_locked(path: &Path) -> bool {
-    let lock = File::open(path.join(file::SCENARIO)).map(|file| file.try_lock_shared());
+    let lock = stored::open(&path.join(file::SCENARIO)).map(|file| file.try_lock_shared());
     matches!(lock, Ok(Err(TryLockError::WouldBlock)))
 }

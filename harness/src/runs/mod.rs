@@ -10,7 +10,7 @@ mod stored;
 
 use std::{
     cmp::Reverse,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs, io,
     os::unix,
     path::{Path, PathBuf},
@@ -56,10 +56,12 @@ pub enum State {
     Running,
     /// It broke off.
     Unfinished,
+    /// What it came to can't be read.
+    Unreadable,
 }
 
 impl State {
-    /// `matched`, `diverged`, `inconclusive`, `running` or `unfinished`.
+    /// `matched`, `diverged`, `inconclusive`, `running`, `unfinished` or `unreadable`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -68,6 +70,7 @@ impl State {
             State::Finished(Verdict::Inconclusive) => "inconclusive",
             State::Running => "running",
             State::Unfinished => "unfinished",
+            State::Unreadable => "unreadable",
         }
     }
 }
@@ -85,6 +88,7 @@ pub struct Listed {
     #[serde(rename = "run")]
     pub name: String,
     /// Where it is.
+    #[serde(with = "crate::os_path::shown")]
     pub path: PathBuf,
     /// How far it is, and its verdict.
     pub state: State,
@@ -126,7 +130,7 @@ impl Home {
         let run = RunDir::begin(path.clone(), scenario).inspect_err(|_| drop(fs::remove_dir(&path)))?;
         self.point_latest_at(&name).inspect_err(|_| drop(fs::remove_dir_all(&path)))?;
         self.delete_old();
-        Ok(run)
+        Ok(run.of(self.clone()))
     }
 
     /// Makes the directory of a new validation, which starts `now`, beside the runs.
@@ -147,6 +151,18 @@ impl Home {
             let _ = fs::remove_file(&fresh);
             Failure::of_io("replace", &link, &error)
         })
+    }
+
+    /// Where `latest` leads to the run `name`, it leads to the newest other one from now on, if there is one.
+    fn point_latest_away_from(&self, name: &OsStr) {
+        let link = self.path.join(LATEST);
+        if fs::read_link(&link).is_ok_and(|target| target == name) {
+            let other = self.names().ok().and_then(|names| names.into_iter().find(|other| OsStr::new(other) != name));
+            // A link that leads nowhere would say that there is a run.
+            if other.is_none_or(|other| self.point_latest_at(&other).is_err()) {
+                let _ = fs::remove_file(&link);
+            }
+        }
     }
 
     /// Deletes what is older than the newest runs. What can't be deleted stays: that is no reason not to drill.

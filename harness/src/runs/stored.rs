@@ -1,10 +1,13 @@
 //! Reads back what a run left, be it decided or cut off.
 
 use std::{
-    fs, io,
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
+use nix::fcntl::OFlag;
 use scenarios::{Event, Expectation, Outcome, Scenario, Trace};
 
 use super::{
@@ -39,8 +42,7 @@ pub fn read(path: &Path) -> Result<Stored, Failure> {
         return Err(Failure::bad_input(format!("{} is not the directory of a run", path.display()))
             .hint("`termdrill runs` lists the runs"));
     }
-    let scenario = Scenario::from_bytes(&bytes(&scenario_file)?)
-        .map_err(|error| Failure::bad_input(format!("{}: {error}", scenario_file.display())))?;
+    let scenario = Scenario::from_bytes(&bytes(&scenario_file)?).map_err(|error| unreadable(&scenario_file, error))?;
     let decided = decided(path)?;
     let state = state(path, decided.as_ref());
     let mut reasons = Vec::new();
@@ -69,10 +71,13 @@ pub fn read(path: &Path) -> Result<Stored, Failure> {
     Ok(Stored { path: path.to_owned(), state, record })
 }
 
-/// What a list says of the run at `path`. One that can't be read is unfinished.
+/// What a list says of the run at `path`.
 pub(super) fn listed(path: PathBuf, name: String) -> Listed {
-    let decided = decided(&path).ok().flatten();
-    Listed { name, state: state(&path, decided.as_ref()), gate: decided.and_then(|decided| decided.gate), path }
+    let (state, gate) = match decided(&path) {
+        Ok(decided) => (state(&path, decided.as_ref()), decided.and_then(|decided| decided.gate)),
+        Err(_) => (State::Unreadable, None),
+    };
+    Listed { name, path, state, gate }
 }
 
 fn state(path: &Path, decided: Option<&Decided>) -> State {
@@ -83,13 +88,29 @@ fn state(path: &Path, decided: Option<&Decided>) -> State {
     }
 }
 
+/// Opens a file of a run. What is none, such as a pipe, could keep the reader for ever.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    let kind = file.metadata()?.file_type();
+    match (kind.is_file(), kind.is_dir()) {
+        (true, _) => Ok(file),
+        (_, true) => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Err(io::Error::other("it is not a regular file")),
+    }
+}
+
+fn contents(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes).map(|_| bytes)
+}
+
 fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| Failure::of_io("read", path, &error))
+    contents(path).map_err(|error| Failure::of_io("read", path, &error))
 }
 
 /// The bytes of a file that need not be there.
 fn bytes_if_any(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
-    match fs::read(path) {
+    match contents(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::of_io("read", path, &error)),
@@ -98,6 +119,7 @@ fn bytes_if_any(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
 
 fn unreadable(path: &Path, why: impl std::fmt::Display) -> Failure {
     Failure::bad_input(format!("can't read {}: {why}", path.display()))
+        .hint("a file of this run is damaged; `termdrill runs` lists the others")
 }
 
 fn decided(path: &Path) -> Result<Option<Decided>, Failure> {

@@ -277,6 +277,106 @@ fn the_home_is_that_of_the_xdg_specification() {
     assert!(nowhere.next_step.unwrap().contains("--out DIR"));
 }
 
+/// A reader would wait for ever for a writer of a pipe, and read a device without an end.
+#[test]
+fn what_is_no_file_keeps_nobody() {
+    let (_folder, home) = home();
+    let record = record();
+    let mut run = home.create(&record.scenario, at(0)).unwrap();
+    write(&mut run, &record, usize::MAX, true);
+    let path = run.path().to_owned();
+    drop(run);
+    for name in [file::SCENARIO, file::RECORD, file::EXPECTED, file::OBSERVED, file::ATTEMPTS, file::EVIDENCE] {
+        let (file, aside) = (path.join(name), path.join("aside"));
+        fs::rename(&file, &aside).unwrap();
+        for spoil in [make_pipe as fn(&Path), make_endless, make_directory] {
+            spoil(&file);
+            let failure = read(&path).unwrap_err();
+            assert!(failure.what.contains(path.to_str().unwrap()), "{name}: {}", failure.what);
+            let state = home.list().unwrap()[0].state;
+            let expected = if name == file::RECORD { State::Unreadable } else { State::Finished(Verdict::Matched) };
+            assert_eq!(state, expected, "{name}");
+            let _ = fs::remove_file(&file);
+            let _ = fs::remove_dir(&file);
+        }
+        fs::rename(&aside, &file).unwrap();
+    }
+    // Whether a run goes on is asked of its first file.
+    fs::remove_file(path.join(file::RECORD)).unwrap();
+    fs::remove_file(path.join(file::SCENARIO)).unwrap();
+    make_pipe(&path.join(file::SCENARIO));
+    assert_eq!(home.list().unwrap()[0].state, State::Unfinished);
+}
+
+fn make_pipe(path: &Path) {
+    nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+}
+
+fn make_endless(path: &Path) {
+    unix::fs::symlink("/dev/zero", path).unwrap();
+}
+
+fn make_directory(path: &Path) {
+    fs::create_dir(path).unwrap();
+}
+
+#[test]
+fn a_record_that_is_damaged_is_not_listed_as_a_run_that_broke_off() {
+    let (_folder, home) = home();
+    let record = record();
+    let mut run = home.create(&record.scenario, at(0)).unwrap();
+    write(&mut run, &record, usize::MAX, true);
+    let file = run.path().join(file::RECORD);
+    let whole = fs::read(&file).unwrap();
+    for damaged in [&b""[..], b"\xff\x00", &whole[..whole.len() / 2], br#"{"format":"else","version":1}"#] {
+        fs::write(&file, damaged).unwrap();
+        let listed = &home.list().unwrap()[0];
+        assert_eq!((listed.state, listed.gate), (State::Unreadable, None));
+        let failure = read(run.path()).unwrap_err();
+        assert!(failure.what.contains("record.json") && failure.next_step.is_some(), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_run_of_which_nothing_was_seen_is_taken_back() {
+    let (folder, home) = home();
+    let record = record();
+    let latest = || home.find("latest").ok();
+    let entries = |path: &Path| fs::read_dir(path).unwrap().count();
+
+    // The only one there is; then one after another one, which is the latest again.
+    assert_eq!(home.create(&record.scenario, at(0)).unwrap().break_off(), None);
+    assert_eq!((latest(), entries(home.path())), (None, 0));
+    let first = home.create(&record.scenario, at(1)).unwrap();
+    let mut second = home.create(&record.scenario, at(2)).unwrap();
+    write(&mut second, &Record { attempts: record.attempts[..1].to_vec(), ..record.clone() }, 0, false);
+    let third = home.create(&record.scenario, at(3)).unwrap();
+    assert_eq!(second.break_off(), None);
+    assert_eq!(latest().as_deref(), Some(third.path()), "another one has become the latest meanwhile");
+    assert_eq!(third.break_off(), None);
+    assert_eq!(latest().as_deref(), Some(first.path()));
+    assert_eq!(entries(home.path()), 2, "the run and the link");
+
+    // One of which something was seen stays, and is told how to find.
+    let mut seen = home.create(&record.scenario, at(4)).unwrap();
+    write(&mut seen, &record, 1, false);
+    let path = seen.path().to_owned();
+    assert_eq!(seen.break_off().as_deref(), path.file_name().unwrap().to_str());
+    assert_eq!(latest(), Some(path));
+
+    // A directory of a person's own stays, one that was made for the run does not.
+    let own = folder.path().join("own");
+    fs::create_dir(&own).unwrap();
+    assert_eq!(RunDir::at(&own, &record.scenario).unwrap().break_off(), None);
+    assert_eq!(entries(&own), 0);
+    let new = folder.path().join("new");
+    assert_eq!(RunDir::at(&new, &record.scenario).unwrap().break_off(), None);
+    assert!(!new.exists());
+    let mut kept = RunDir::at(&new, &record.scenario).unwrap();
+    write(&mut kept, &record, 3, false);
+    assert_eq!(kept.break_off().as_deref(), new.to_str());
+}
+
 #[test]
 fn a_full_disk_is_told_with_the_next_step() {
     let mut full = OpenOptions::new().write(true).open("/dev/full").unwrap();

@@ -1,8 +1,7 @@
 //! One drill of the self-test, in an inner process of its own.
 
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -15,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cli::ClockChoice,
-    drill::{Extent, Setup, StopPipe},
+    drill::{self, Extent, Setup, StopPipe},
     failure::Failure,
     host,
     isolation::{self, Isolation},
@@ -46,7 +45,9 @@ pub(super) struct Job {
     scenario: serde_json::Value,
     clock: ClockChoice,
     fault: Option<String>,
+    #[serde(with = "crate::os_path::exact")]
     directory: PathBuf,
+    #[serde(with = "crate::os_path::exact")]
     scratch: PathBuf,
 }
 
@@ -116,7 +117,7 @@ async fn play(job: &Job, isolation: &Isolation, control: OwnedFd) -> anyhow::Res
         foreign: false,
         directory: &job.directory,
         store: &job.directory.join("store.sqlite"),
-        log: &|worker| File::create(job.directory.join(format!("{worker}.log"))),
+        log: &|worker| drill::worker_log(&job.directory, worker),
         isolation,
         kernel_trace: false,
         alone: false,

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     os::{fd::OwnedFd, linux::net::SocketAddrExt, unix::net},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -36,14 +36,17 @@ pub struct Lane {
     /// The name of the abstract socket from which it gets its tasks, a line each, and to which its results go.
     pub socket: String,
     /// A directory for it alone.
+    #[serde(with = "crate::os_path::exact")]
     pub directory: PathBuf,
     /// The scratch directory that this lies in, if it lies in one: removed here where the outer process is gone.
+    #[serde(with = "crate::os_path::exact_option")]
     pub scratch: Option<PathBuf>,
     /// Whether anything in it runs on a scaled clock.
     pub scaled: bool,
     /// Whether it is the only one.
     pub alone: bool,
     /// Where runs are kept whole that did not match, and the first few; none are kept where there is no such place.
+    #[serde(with = "crate::os_path::exact_option")]
     pub kept: Option<PathBuf>,
 }
 
@@ -91,6 +94,8 @@ async fn work(lane: &Lane, isolation: &Isolation, control: OwnedFd) -> anyhow::R
 
 /// The drills that are kept whatever came of them, by their numbers in the plan.
 const FIRST_KEPT: usize = 3;
+/// Where the logs of workers go.
+const NO_LOG: &str = "/dev/null";
 /// How many drills a lane keeps at most: where everything diverges, the first ones tell enough.
 const KEPT_BY_LANE: usize = 20;
 
@@ -128,7 +133,10 @@ async fn drill(lane: &Lane, isolation: &Isolation, task: &Task, stop: &StopPipe)
         foreign: task.worker.is_some(),
         directory: &lane.directory,
         store: &lane.directory.join(STORE),
-        log: &|_| File::options().append(true).open("/dev/null"),
+        log: &|_| {
+            let open = File::options().append(true).open(NO_LOG);
+            open.map_err(|error| Failure::of_io("open", Path::new(NO_LOG), &error))
+        },
         isolation,
         kernel_trace: false,
         alone: lane.alone,

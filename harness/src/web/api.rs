@@ -158,7 +158,7 @@ struct RunsDocument {
 #[derive(Serialize)]
 struct StoredSummary {
     run: String,
-    /// The verdict where it has one, else `running` or `unfinished`.
+    /// The verdict where it has one, else `running`, `unfinished` or `unreadable`.
     state: runs::State,
     gate: Option<Gate>,
 }

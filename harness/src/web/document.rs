@@ -212,7 +212,7 @@ pub(super) fn state_of(stored: &Stored) -> State {
     match stored.state {
         runs::State::Finished(_) => State::Finished,
         runs::State::Running => State::Running,
-        runs::State::Unfinished => State::Unfinished,
+        runs::State::Unfinished | runs::State::Unreadable => State::Unfinished,
     }
 }
 

@@ -24,14 +24,15 @@ fn sh(rig: &Rig, script: &str, arguments: &[&str]) -> Ended {
 #[test]
 fn a_scenario_that_is_none_is_refused() {
     let long = format!(r#"{{"name": "{}", "title": "t", "slots": 1}}"#, "a".repeat(300));
-    let rows: [(&[u8], &[&str]); 14] = [
+    let rows: [(&[u8], &[&str]); 15] = [
         (b"", &["empty"]),
         (b" \n", &["empty"]),
         (b"hello", &["not JSON"]),
         (b"{\"name\": \"a\"", &["not JSON"]),
         (b"[1, 2]", &["must be a JSON object"]),
         (b"\x7fELF\x02\xff\x00", &["not UTF-8"]),
-        (br#"{"name": "a", "title": "t", "grace_period": 3}"#, &["grace_period", "grace_period_s"]),
+        (br#"{"name": "a", "title": "t", "grace_period": 3}"#, &["grace_period", "as 3", "mean grace_period_s?"]),
+        (br#"{"name": "a", "title": "t", "colour": "red"}"#, &["colour", "\"red\"", "fields are name, title"]),
         (br#"{"name": "a", "title": "t", "grace_period_s": "3"}"#, &["grace_period_s", "\"3\"", "0 to 20"]),
         (br#"{"name": "a", "title": "t", "grace_period_s": 20.1}"#, &["grace_period_s", "20.1", "0 to 20"]),
         (br#"{"name": "a", "title": "t", "grace_period_s": 0.25}"#, &["grace_period_s", "0.25", "0.1"]),
@@ -169,8 +170,9 @@ fn a_full_disk_is_one_error() {
         truncate -s "-$LEFT" "$XDG_STATE_HOME/fill"
         "$@"
         code=$?
-        # What could never begin is none that broke off.
-        [ "$LEFT" != 0 ] || ls -A "$XDG_STATE_HOME/termdrill/runs" >&2
+        echo "left: $(ls -A "$XDG_STATE_HOME/termdrill/runs")" >&2
+        "$1" replay latest >/dev/null 2>&1
+        echo "replayed: $?" >&2
         exit "$code""#;
     let wrapper = ["unshare", flags, "sh", "-c", script, "sh"].map(std::ffi::OsStr::new);
     for left in ["0", "4k", "12k", "20k", "32k", "48k", "60k"] {
@@ -182,7 +184,14 @@ fn a_full_disk_is_one_error() {
         }
         ended.assert_refused(3, " hint: ");
         assert!(ended.stderr.contains("space"), "{left}: {}", ended.stderr);
-        assert!(left != "0" || !ended.stderr.contains("-ignored-signal\n"), "{}", ended.stderr);
+        // What nothing was seen of is no run; anything else says how to look at it.
+        let (told, kept) = ended.stderr.split_once("left: ").unwrap();
+        if kept.contains("-ignored-signal") {
+            assert!(told.contains("; `termdrill replay "), "{left}: {told}");
+            assert!(kept.ends_with("replayed: 3\n"), "{left}: {kept}");
+        } else {
+            assert_eq!(kept, "\nreplayed: 2\n", "{left}");
+        }
     }
     assert_untouched(&rig);
 }
@@ -195,6 +204,9 @@ fn output_that_can_not_be_written_is_an_error_and_a_reader_that_has_enough_is_no
     for json in [&[][..], &["--json"]] {
         let running = rig.start_to(&mut rig.command(&[&short, json].concat()), full());
         running.wait().assert_refused(3, "can't write to standard output: no space left on device");
+        // Text is told before the drill begins, so there is none; the document after it was stored.
+        let stored = rig.run(&["runs"]).stdout;
+        assert_eq!(stored.contains("matched"), !json.is_empty(), "{stored}");
         let ended = sh(&rig, "\"$@\" | head -c 1; exit 0", &[&short, json].concat());
         assert_eq!((ended.code, ended.stderr.as_str(), ended.stdout.len()), (Some(0), "", 1));
         let ended = sh(&rig, "exec \"$@\" >&-", &[&short, json].concat());
