@@ -4,7 +4,7 @@ mod measure;
 mod processes;
 mod validate;
 
-use std::{ops::RangeInclusive, path::PathBuf};
+use std::{ffi::OsString, ops::RangeInclusive, path::PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -128,7 +128,7 @@ pub enum Command {
     /// Print a stored run again; the exit status is that of its verdict.
     Replay {
         /// The run: `latest`, its name, the beginning of its name, or its directory.
-        run: String,
+        run: OsString,
         /// Print one JSON document, as `run --json` does.
         #[arg(long)]
         json: bool,
@@ -193,7 +193,7 @@ pub enum Command {
 pub struct Input {
     /// A name as in `termdrill list`, a JSON file, or `-` for standard input.
     #[arg(value_name = "NAME|FILE|-")]
-    pub scenario: String,
+    pub scenario: OsString,
     /// Change a field, such as `grace_period_s=19`; can be given several times.
     #[arg(long = "set", value_name = "FIELD=VALUE", action = ArgAction::Append)]
     pub settings: Vec<String>,

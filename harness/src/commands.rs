@@ -1,6 +1,11 @@
 //! The commands that start no drill. Each prints its result and gives the exit status.
 
-use std::{ffi::OsString, io, path::PathBuf, process::ExitCode};
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::{CommandFactory, builder::PossibleValuesParser};
 use scenarios::{Entrypoint, Host, Scenario, catalogue, expect};
@@ -114,7 +119,7 @@ pub fn list_runs(display: Display, json: bool) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// There is no such run, it can't be read, or the output can't be written.
-pub fn replay(display: Display, run: &str, json: bool, reports: &[ReportFile]) -> anyhow::Result<ExitCode> {
+pub fn replay(display: Display, run: &OsStr, json: bool, reports: &[ReportFile]) -> anyhow::Result<ExitCode> {
     report::file::check_run(reports)?;
     let path = find_run(run)?;
     let stored = runs::read(&path)?;
@@ -131,7 +136,9 @@ pub fn replay(display: Display, run: &str, json: bool, reports: &[ReportFile]) -
 ///
 /// # Errors
 /// There is no such run, or more than one.
-pub fn find_run(run: &str) -> Result<PathBuf, Failure> {
+pub fn find_run(run: &OsStr) -> Result<PathBuf, Failure> {
+    // What is no text is no name.
+    let Some(run) = run.to_str() else { return Ok(run.into()) };
     match home() {
         Ok(home) => home.find(run),
         // A path needs no home.

@@ -1,6 +1,7 @@
 //! Where a scenario comes from: the catalogue, a file or standard input, and the settings that change it.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     io::{self, Read},
     path::Path,
@@ -18,11 +19,16 @@ const STDIN: &str = "-";
 ///
 /// # Errors
 /// What is wrong with the source, the text or a setting; all are the user's to mend.
-pub fn load(source: &str, settings: &[String], stdin: impl Read) -> Result<Scenario, Failure> {
-    let scenario = match source {
-        STDIN => parse(&read_limited(stdin).map_err(|why| unreadable("standard input", &why))?, "standard input")?,
-        path if is_path(path) => from_file(Path::new(path))?,
-        name => match catalogue::get(name) {
+pub fn load(source: impl AsRef<OsStr>, settings: &[String], stdin: impl Read) -> Result<Scenario, Failure> {
+    let source = source.as_ref();
+    // What is no text can be a path only.
+    let scenario = match source.to_str() {
+        None => from_file(Path::new(source))?,
+        Some(STDIN) => {
+            parse(&read_limited(stdin).map_err(|why| unreadable("standard input", &why))?, "standard input")?
+        }
+        Some(path) if is_path(path) => from_file(Path::new(path))?,
+        Some(name) => match catalogue::get(name) {
             Some(scenario) => scenario.clone(),
             None if Path::new(name).exists() => from_file(Path::new(name))?,
             None => return Err(unknown(name)),
@@ -111,7 +117,7 @@ pub(crate) fn joined(source: &str, problems: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, os::unix::ffi::OsStrExt};
 
     use super::*;
 
@@ -156,6 +162,9 @@ mod tests {
             fs::write(&path, text).unwrap();
             assert_eq!(load_plain(path.to_str().unwrap()).unwrap().name, "mine");
         }
+        let odd = folder.path().join(OsStr::from_bytes(b"\xff.json"));
+        fs::write(&odd, text).unwrap();
+        assert_eq!(load(&odd, &[], io::empty()).unwrap().name, "mine");
         assert_eq!(load("-", &[], text.as_bytes()).unwrap().name, "mine");
     }
 

@@ -16,7 +16,7 @@ fn a_run_as_it_is_usually_asked_for() {
     let cli = parse("termdrill run x --set a=1 --set b=2 -v").unwrap();
     let Command::Run(run) = cli.command else { panic!("not a run") };
     assert!(cli.display.verbose);
-    assert_eq!((run.input.scenario.as_str(), run.input.settings.len()), ("x", 2));
+    assert_eq!((run.input.scenario.to_str().unwrap(), run.input.settings.len()), ("x", 2));
     assert_eq!((run.speed, run.attempts, run.fault), (10.0, 5, None));
     let cli = parse("termdrill run - --fault wrong_sum --speed 0.1 --attempts 1").unwrap();
     let Command::Run(run) = cli.command else { panic!("not a run") };

@@ -1,6 +1,6 @@
 //! What is asked of `validate` and `merge`.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{ffi::OsString, path::PathBuf, str::FromStr};
 
 use clap::{ArgAction, Args};
 
@@ -23,7 +23,7 @@ Exit status: 0 all matched, 1 one diverged, 2 bad usage or input, 3 one is incon
 pub struct ValidateArgs {
     /// Names as in `termdrill list`, or JSON files; the whole catalogue if none is given and none are generated.
     #[arg(value_name = "NAME|FILE")]
-    pub scenarios: Vec<String>,
+    pub scenarios: Vec<OsString>,
     /// Generate so many scenarios over the whole language.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub random: u64,

@@ -147,7 +147,8 @@ impl RunDir {
             home.point_latest_away_from(name);
         }
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
-            let _ = fs::remove_file(entry.path());
+            // What an entrypoint was measured in is a directory.
+            let _ = fs::remove_file(entry.path()).or_else(|_| fs::remove_dir_all(entry.path()));
         }
         if self.is_made {
             let _ = fs::remove_dir(&self.path);

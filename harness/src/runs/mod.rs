@@ -149,7 +149,10 @@ impl Home {
         let replaced = unix::fs::symlink(name, &fresh).and_then(|()| fs::rename(&fresh, &link));
         replaced.map_err(|error| {
             let _ = fs::remove_file(&fresh);
-            Failure::of_io("replace", &link, &error)
+            match error.kind() {
+                io::ErrorKind::IsADirectory => not_a_link(&link),
+                _ => Failure::of_io("replace", &link, &error),
+            }
         })
     }
 
@@ -233,6 +236,7 @@ impl Home {
         if which == LATEST {
             let link = self.path.join(LATEST);
             return fs::read_link(&link).map(|target| self.path.join(target)).map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidInput => not_a_link(&link),
                 io::ErrorKind::NotFound => {
                     Failure::bad_input("no run is stored yet").hint("`termdrill run ignored-signal` makes one")
                 }
@@ -258,6 +262,12 @@ impl Home {
             }
         }
     }
+}
+
+/// `latest` is ours, and yet something else stands there.
+fn not_a_link(path: &Path) -> Failure {
+    Failure::unable(format!("{} is not the link that leads to the last run", path.display()))
+        .hint("move it away; the next run makes the link")
 }
 
 /// Makes a directory `base` in `parent`, with `-2` and so on behind its name while there is one already.

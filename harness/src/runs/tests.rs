@@ -225,6 +225,19 @@ fn a_run_is_found_by_name_beginning_path_and_latest() {
 }
 
 #[test]
+fn what_stands_where_the_link_should_is_told() {
+    let (_folder, home) = home();
+    let link = home.path().join("latest");
+    fs::create_dir_all(&link).unwrap();
+    let refused = [home.create(&record().scenario, at(0)).unwrap_err(), home.find("latest").unwrap_err()];
+    for failure in refused {
+        assert!(failure.what.contains("/runs/latest is not the link"), "{}", failure.what);
+        assert!(failure.next_step.unwrap().contains("move it away"));
+    }
+    assert_eq!(home.list().unwrap(), []);
+}
+
+#[test]
 fn only_the_newest_runs_are_kept_and_nothing_else_is_touched() {
     let (_folder, home) = home();
     let scenario = record().scenario;

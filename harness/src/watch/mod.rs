@@ -11,6 +11,7 @@ pub mod state;
 mod terminal;
 
 use std::{
+    ffi::OsString,
     io::{IsTerminal, stdin, stdout},
     process::ExitCode,
 };
@@ -57,7 +58,7 @@ Exit status: 0 matched, 1 diverged, 2 bad usage or input, 3 inconclusive")]
 pub struct WatchArgs {
     /// A name as in `termdrill list`, a JSON file, or `-` for standard input: it is drilled, and can be watched.
     #[arg(value_name = "NAME|FILE|-", required_unless_present = "replay")]
-    pub scenario: Option<String>,
+    pub scenario: Option<OsString>,
     /// Change a field, such as `grace_period_s=19`; can be given several times.
     #[arg(long = "set", value_name = "FIELD=VALUE", action = clap::ArgAction::Append)]
     pub settings: Vec<String>,
@@ -69,7 +70,7 @@ pub struct WatchArgs {
     pub clock: ClockChoice,
     /// Watch a stored run again: `latest`, its name, the beginning of its name, or its directory.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["scenario", "settings", "clock", "model"])]
-    pub replay: Option<String>,
+    pub replay: Option<OsString>,
     /// Watch what the model expects, without starting any process.
     #[arg(long, conflicts_with = "clock")]
     pub model: bool,

@@ -1,8 +1,9 @@
 //! What can't be drilled is refused with one clear error, and leaves nothing behind.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File, OpenOptions},
-    os::unix::fs::PermissionsExt,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     process::Command,
 };
 
@@ -17,7 +18,7 @@ fn assert_untouched(rig: &Rig) {
 }
 
 fn sh(rig: &Rig, script: &str, arguments: &[&str]) -> Ended {
-    let wrapper = ["sh", "-c", script, "sh"].map(std::ffi::OsStr::new);
+    let wrapper = ["sh", "-c", script, "sh"].map(OsStr::new);
     rig.run_command(&mut rig.wrapped(&wrapper, arguments))
 }
 
@@ -91,6 +92,8 @@ fn an_entrypoint_that_does_not_exist_is_inconclusive() {
     let drilled = rig.drill(&[path.to_str().unwrap()]);
     assert_eq!(drilled.parsed.verdict.exit_code(), 3);
     assert!(drilled.parsed.reasons.concat().contains("no-such-init"), "{:?}", drilled.parsed.reasons);
+    // What it would do is not guessed.
+    assert_eq!(drilled.document["expected"]["events"], serde_json::json!([]));
 }
 
 #[test]
@@ -174,7 +177,7 @@ fn a_full_disk_is_one_error() {
         "$1" replay latest >/dev/null 2>&1
         echo "replayed: $?" >&2
         exit "$code""#;
-    let wrapper = ["unshare", flags, "sh", "-c", script, "sh"].map(std::ffi::OsStr::new);
+    let wrapper = ["unshare", flags, "sh", "-c", script, "sh"].map(OsStr::new);
     for left in ["0", "4k", "12k", "20k", "32k", "48k", "60k"] {
         let arguments = ["run", "ignored-signal", "--speed", "60", "--attempts", "1"];
         let ended = rig.run_command(rig.wrapped(&wrapper, &arguments).env("LEFT", left));
@@ -241,11 +244,35 @@ fn a_machine_without_loopback_is_inconclusive() {
         skipped("no network namespace can be made here");
         return;
     }
-    let wrapper = ["unshare", flags].map(std::ffi::OsStr::new);
+    let wrapper = ["unshare", flags].map(OsStr::new);
     let ended = rig.run_command(&mut rig.wrapped(&wrapper, &["run", "ignored-signal", "--speed", "60", "--json"]));
     let parsed = ended.document().parsed;
     assert_eq!(parsed.verdict.exit_code(), 3);
     assert!(parsed.reasons.concat().contains("unreachable"), "{:?}", parsed.reasons);
+}
+
+/// Names on the command line and in the environment need not be text.
+#[test]
+fn any_path_will_do() {
+    let rig = Rig::new();
+    let path = |name: &[u8]| rig.path("cwd").join(OsStr::from_bytes(name));
+    let (scenario, out, report) = (path(b"\xff.json"), path(b"out-\xfe"), path(b"report-\xfd.json"));
+    fs::write(&scenario, r#"{"name": "a", "title": "t", "request_interval_s": 40, "signal_at_s": 2}"#).unwrap();
+    let run = |command: &mut Command| rig.run_command(command).assert_done();
+    let clock = ["--clock", "stepped", "--quiet"];
+    run(rig.command(&["model"]).arg(&scenario));
+    run(rig.command(&["run"]).arg(&scenario).arg("--out").arg(&out).arg("--report").arg(&report).args(clock));
+    assert!(out.join("record.json").is_file() && report.is_file());
+    run(rig.command(&["replay"]).arg(&out));
+    run(rig.command(&["watch", "--replay"]).arg(&out));
+    run(rig.command(&["sweep"]).arg(&scenario).args(["--vary", "grace_period_s=1,2"]).arg("--csv").arg(path(b"\xfc")));
+    let state = path(b"state-\xfb");
+    let at_home = |arguments: &[&str]| run(rig.command(arguments).env("XDG_STATE_HOME", &state));
+    at_home(&["run", "signal-at-arrival", "--clock", "stepped"]);
+    let listed = at_home(&["runs", "--json"]);
+    assert!(listed.contains("state-\u{fffd}") && listed.contains("matched"), "{listed}");
+    at_home(&["replay", "latest"]);
+    at_home(&["validate", "signal-at-arrival", "--clock", "stepped"]);
 }
 
 /// A name may be longer than a file's.

@@ -293,6 +293,12 @@ impl Ended {
         Drilled { parsed, document }
     }
 
+    /// Checks that all is well, and gives what was printed.
+    pub(crate) fn assert_done(self) -> String {
+        assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{self:?}");
+        self.stdout
+    }
+
     /// Checks that it was refused: with this status, one error that says `what`, nothing else, and no panic.
     pub(crate) fn assert_refused(&self, code: i32, what: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");

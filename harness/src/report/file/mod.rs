@@ -6,9 +6,9 @@ pub mod junit;
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
-    str::FromStr,
 };
 
+use clap::builder::{PathBufValueParser, TypedValueParser, ValueParser, ValueParserFactory};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::html::hash;
@@ -49,22 +49,31 @@ pub struct ReportFile {
     pub format: Format,
 }
 
-impl FromStr for ReportFile {
-    type Err = String;
-    fn from_str(path: &str) -> Result<ReportFile, String> {
-        let name = path.to_ascii_lowercase();
+/// A path need not be UTF-8.
+impl ValueParserFactory for ReportFile {
+    type Parser = ValueParser;
+    fn value_parser() -> ValueParser {
+        PathBufValueParser::new().try_map(ReportFile::at).into()
+    }
+}
+
+impl ReportFile {
+    /// The report at `path`.
+    ///
+    /// # Errors
+    /// The name does not end as one of a report; in words for clap.
+    pub fn at(path: PathBuf) -> Result<ReportFile, String> {
+        let name = path.to_string_lossy().to_ascii_lowercase();
         let known = Format::ENDINGS.iter().find(|(ending, _)| name.ends_with(ending));
         match known {
-            Some(&(_, format)) => Ok(ReportFile { path: path.into(), format }),
+            Some(&(_, format)) => Ok(ReportFile { path, format }),
             None => {
                 let endings = Format::ENDINGS.map(|(ending, _)| ending);
                 Err(format!("what to write is told by the end of the name: {}", endings.join(", ")))
             }
         }
     }
-}
 
-impl ReportFile {
     /// Sees whether it can be written, before it takes any time to find out what to write. Nothing is left of that.
     ///
     /// # Errors
@@ -191,7 +200,7 @@ mod tests {
     use crate::report::samples;
 
     fn file(path: &Path) -> ReportFile {
-        path.to_str().unwrap().parse().unwrap()
+        ReportFile::at(path.to_owned()).unwrap()
     }
 
     #[test]
@@ -202,10 +211,10 @@ mod tests {
             ("-.json", Format::Json),
             ("results.junit.xml", Format::Junit),
         ] {
-            assert_eq!(name.parse::<ReportFile>().map(|file| file.format), Ok(format), "{name}");
+            assert_eq!(ReportFile::at(name.into()).map(|file| file.format), Ok(format), "{name}");
         }
         for name in ["a.xsl", "html", "a.html.gz", ""] {
-            let error = name.parse::<ReportFile>().unwrap_err();
+            let error = ReportFile::at(name.into()).unwrap_err();
             assert!(error.ends_with(".html, .svg, .json, .xml"), "{name}: {error}");
         }
     }
