@@ -79,10 +79,14 @@ export class Outcome {
 
 /** Why the gate says what it says, from the figures of the outcome. */
 function gateReason(outcome, scenario) {
+  const allowed = scenario.rejection_allowance_percent;
+  // What exceeds it by less than a tenth is shown as the allowance itself.
+  const exceeds = outcome.rejected * 100 > allowed * outcome.arrivals;
+  const hardly = exceeds && outcome.rejected_percent <= allowed ? 'just over ' : '';
   const said = [
     `${outcome.killed.length} killed`,
     `${outcome.running.length} still running at the end`,
-    `${outcome.rejected_percent.toFixed(1)} % rejected where ${scenario.rejection_allowance_percent} % are allowed`,
+    `${hardly}${outcome.rejected_percent.toFixed(1)} % rejected where ${allowed} % are allowed`,
   ];
   return `${said.join(', ')}.`;
 }
