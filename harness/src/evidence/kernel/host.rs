@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{evidence::ProcessFacts, isolation};
+use crate::{evidence::ProcessFacts, isolation, process};
 
 /// The folder of the /proc that shows the host's numbers.
 fn host_proc() -> PathBuf {
@@ -61,8 +61,7 @@ fn on_host() -> BTreeMap<i32, OnHost> {
         for thread in threads {
             let number = thread.file_name().to_str().and_then(|number| number.parse().ok());
             further_threads.extend(number.filter(|&number: &i32| number != host_pid));
-            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            pending.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+            pending.extend(process::children_of_thread(&thread.path()));
         }
         if let Some(pid) = numbers(&proc, host_pid).get(index).copied() {
             found.insert(pid, OnHost { pid: host_pid, further_threads });
