@@ -23,7 +23,7 @@ use rustix::{io::ioctl_fionbio, process::Pid};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::Live;
+use super::{Live, Other};
 
 /// Where a command's first process sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,9 @@ const POSIX_SPAWN_SETSID: i32 = 0x80;
 /// Starts the command, and is done when its program runs.
 ///
 /// It is started from a thread of its own: for a PID namespace, since unshare(2) of one concerns the children of the
-/// calling thread only, and the thread can't be used for anything else afterwards.
+/// calling thread only, and the thread can't be used for anything else afterwards. That thread stays until the process has
+/// ended: to a process that asks for a signal when its parent ends, as `setpriv --pdeathsig` and `tini -p` do, the thread
+/// that started it is the parent (PR_SET_PDEATHSIG(2const)).
 ///
 /// # Errors
 /// See [`SpawnError`].
@@ -102,8 +104,14 @@ pub async fn spawn(launch: Launch) -> Result<Live, SpawnError> {
         .name("spawn".to_owned())
         .stack_size(128 * 1024)
         .spawn(move || {
+            let started = spawn_here(&launch);
+            // Before anybody can reap it.
+            let process = started.as_ref().ok().and_then(|live| Other::open(live.pid()));
             // Nobody waits any more only when the drill is over, and then the process is killed with it.
-            let _ = done.send(spawn_here(&launch));
+            let _ = done.send(started);
+            if let Some(process) = process {
+                process.wait();
+            }
         })
         .map_err(other)?;
     match started.await {
