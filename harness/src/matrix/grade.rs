@@ -178,7 +178,7 @@ impl Witness {
 fn graded(cell: &Cell, Outcome { seen, kernel }: Outcome, shells: &Shells) -> Graded {
     let row = &cell.row;
     let chain = prediction::chain(&row.command, row.script.as_deref(), &|words| shells.get(words));
-    let predicted = chain.ok().map(|chain| prediction::predict(&chain, cell.pid1, cell.posture));
+    let predicted = chain.ok().map(|chain| chain.predict(cell.pid1, cell.posture));
     let grade = match (&seen, predicted) {
         (Seen::Unusable(_), _) => Grade::Unusable,
         (Seen::Inconclusive(_), _) => Grade::Inconclusive,

@@ -118,7 +118,7 @@ pub fn inner() -> anyhow::Result<ExitCode> {
 pub async fn predict(command: &[String], posture: OnSigterm, pid1: bool, directory: &Path) -> Option<Reaction> {
     let shells = Shells::of_command(command, directory).await;
     let chain = prediction::chain(command, None, &|words| shells.get(words)).ok()?;
-    Some(prediction::predict(&chain, pid1, posture))
+    Some(chain.predict(pid1, posture))
 }
 
 async fn run(job: &Job, isolation: &Isolation, control: OwnedFd) -> anyhow::Result<ExitCode> {

@@ -2,11 +2,13 @@
 
 use thiserror::Error;
 
+use super::{Reaction, predict};
 use super::{
-    manner::{Manner, OnTerm, Runs, rule},
-    text::{Command, Separator, commands},
+    manner::{Manner, OnTerm, Runs, all_known, rule},
+    text::{Command, Separator, commands, is_simple},
+    trap::{Trap, trap_for_sigterm},
 };
-use crate::entrypoint::WORKER_PLACEHOLDER;
+use crate::{OnSigterm, entrypoint::WORKER_PLACEHOLDER};
 
 /// What `{script}` stands for: the path of a script whose text is known.
 pub const SCRIPT_PLACEHOLDER: &str = "{script}";
@@ -41,8 +43,23 @@ pub enum Unpredictable {
     UnknownText(String),
 }
 
-/// The manners of the processes that stay before the worker, the top's first.
-pub type Chain = Vec<Manner>;
+/// What stands before a worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// The manners of the processes that stay before it, the top's first.
+    pub before: Vec<Manner>,
+    /// Whether it finds SIGTERM ignored when it is started, as after `trap '' TERM`: fork and exec keep that (signal(7)).
+    pub ignored: bool,
+}
+
+impl Chain {
+    /// Follows SIGTERM down the chain, to a worker of this posture; see [`predict`](super::predict).
+    #[must_use]
+    pub fn predict(&self, pid1: bool, posture: OnSigterm) -> Reaction {
+        let posture = if self.ignored && posture == OnSigterm::Default { OnSigterm::Ignore } else { posture };
+        predict(&self.before, pid1, posture)
+    }
+}
 
 /// What `{worker}` in `command` stands behind. `script` is the text behind `{script}`, or the start script of npm;
 /// `look_up` tells of a shell by the words that start it.
@@ -54,7 +71,7 @@ pub fn chain(
     script: Option<&str>,
     look_up: &dyn Fn(&[&str]) -> Option<LookedUp>,
 ) -> Result<Chain, Unpredictable> {
-    let mut chain = Vec::new();
+    let mut chain = Chain::default();
     let words: Vec<&str> = command.iter().map(String::as_str).collect();
     Reader { script, look_up }.read(&words, &mut chain)?;
     Ok(chain)
@@ -86,18 +103,27 @@ impl Reader<'_> {
             Some((&applet, rest)) if busybox => (applet, rest),
             _ => (name, arguments),
         };
-        let rule = rule(name, arguments).ok_or_else(|| Unpredictable::UnknownProgram(program.to_owned()))?;
+        let unknown = || Unpredictable::UnknownProgram(words.join(" "));
+        // What it runs begins with the worker, or with the next program that is known.
+        let start = arguments.iter().position(|word| *word == WORKER_PLACEHOLDER || is_known(word));
+        let options = &arguments[..start.unwrap_or(arguments.len())];
+        let kind = rule(name, &[]).ok_or_else(|| Unpredictable::UnknownProgram(program.to_owned()))?.runs;
+        let rule = rule(name, if kind == Runs::Words { options } else { arguments }).ok_or_else(unknown)?;
         if rule.runs == Runs::Text {
             let shell = &words[..=usize::from(busybox)];
             let looked_up = (self.look_up)(shell).ok_or_else(|| Unpredictable::UnknownShell(shell.join(" ")))?;
             let (text, place) = self.text(arguments)?;
             return self.read_text(text, place, &looked_up, chain);
         }
-        chain.extend(rule.manner);
+        if rule.runs != Runs::StartScript && !all_known(name, if kind == Runs::Words { options } else { arguments }) {
+            return Err(unknown());
+        }
+        if chain.ignored && rule.manner.is_some() {
+            return Err(unknown());
+        }
+        chain.before.extend(rule.manner);
         if rule.runs == Runs::Words {
-            let start = arguments.iter().position(|word| *word == WORKER_PLACEHOLDER || is_known(word));
-            let start = start.ok_or_else(|| Unpredictable::UnknownProgram(words.join(" ")))?;
-            return self.read(&arguments[start..], chain);
+            return self.read(&arguments[start.ok_or_else(unknown)?..], chain);
         }
         // The others run a text with a shell: the one that they are told, or else sh.
         let shell = option(arguments, 's').unwrap_or("sh");
@@ -119,57 +145,63 @@ impl Reader<'_> {
     }
 
     fn read_text(&self, text: &str, place: Place, shell: &LookedUp, chain: &mut Chain) -> Result<(), Unpredictable> {
+        let unknown = || Unpredictable::UnknownText(text.to_owned());
         let commands = commands(text);
         let runs_worker = |command: &Command| command.words.iter().any(|word| word.contains(WORKER_PLACEHOLDER));
-        let Some(index) = commands.iter().position(runs_worker) else {
-            return Err(Unpredictable::UnknownText(text.to_owned()));
-        };
+        let index = commands.iter().position(runs_worker).ok_or_else(unknown)?;
         let (before, worker, after) = (&commands[..index], &commands[index], &commands[index + 1..]);
         let words: Vec<&str> = worker.words.iter().map(String::as_str).collect();
-        let piped = worker.then == Separator::Pipe || before.last().is_some_and(|one| one.then == Separator::Pipe);
+        // The last command of a pipeline may run in the shell itself, or not: shells differ.
+        if before.last().is_some_and(|one| one.then == Separator::Pipe) {
+            return Err(unknown());
+        }
+        let piped = worker.then == Separator::Pipe;
         let background = worker.then == Separator::Background;
         let (exec, words) = match words.split_first() {
             Some((&"exec", rest)) => (!piped && !background, rest),
             _ => (false, &words[..]),
         };
-        let becomes = match before.last().map(|one| one.then) {
-            _ if exec => true,
-            _ if piped || background || !after.is_empty() || traps(&commands).is_some() => false,
-            None if place == Place::CommandLine => shell.becomes_only,
-            Some(Separator::And) if place == Place::CommandLine => shell.becomes_after_and,
-            Some(Separator::Next) if place == Place::CommandLine => shell.becomes_after_next,
-            None | Some(Separator::Next) => shell.becomes_last_of_script,
-            Some(_) => return Err(Unpredictable::UnknownText(text.to_owned())),
+        // A here-document, and the end of a compound command.
+        if !exec && words.iter().any(|word| word.starts_with("<<") || word.starts_with([')', '}'])) {
+            return Err(unknown());
+        }
+        let trap = trap_for_sigterm(before, after, background).map_err(|()| unknown())?;
+        let becomes = if exec {
+            true
+        } else {
+            let in_front = !piped && !background && after.is_empty();
+            let seen = match (in_front, before.last().map(|one| one.then)) {
+                (false, _) => false,
+                (_, None) if place == Place::CommandLine => shell.becomes_only,
+                (_, Some(Separator::And)) if place == Place::CommandLine => shell.becomes_after_and,
+                (_, Some(Separator::Next)) if place == Place::CommandLine => shell.becomes_after_next,
+                (_, None | Some(Separator::Next)) => shell.becomes_last_of_script,
+                (_, Some(_)) => return Err(unknown()),
+            };
+            // It was looked at with a text that has nothing else in it: redirections, traps and a line's end all count.
+            let trailing = place == Place::CommandLine && !text.ends_with(WORKER_PLACEHOLDER);
+            if seen && trap.is_none() && (trailing || !is_simple(before) || words != [WORKER_PLACEHOLDER]) {
+                return Err(unknown());
+            }
+            seen && trap.is_none()
         };
+        // A shell can't take back what was ignored when it was started (POSIX, trap).
+        chain.ignored |= trap == Some(Trap::Ignores);
         if !becomes {
-            let again = after.iter().any(|command| matches!(command.words[0].as_str(), "while" | "until"));
             let waits = after.iter().any(|command| command.words.iter().any(|word| word == "wait"));
             let manner = Manner::of_shell(&shell.name, background && waits);
-            let on_term = match traps(&commands) {
-                None => manner.on_term,
-                Some(_) if !background => OnTerm::Waits,
-                Some(action) if action.contains("kill") && again => OnTerm::Passes,
-                // The trap interrupts wait, which then reports something else than the worker's end.
-                Some(action) if action.contains("kill") && waits => {
-                    OnTerm::PassesAndLeaves(Manner::after_interrupted_wait(&shell.name))
-                }
-                Some(_) => return Err(Unpredictable::UnknownText(text.to_owned())),
+            let manner = match trap {
+                _ if chain.ignored => Manner { on_term: OnTerm::Ignores, ..manner },
+                None | Some(Trap::Ignores) => manner,
+                Some(_) if !background => Manner { on_term: OnTerm::Waits, ..manner },
+                Some(Trap::Passes(waiting)) => waiting.of(manner, &shell.name),
+                Some(Trap::Acts) => return Err(unknown()),
             };
             let leaves_at_start = (background && !waits).then_some(0);
-            chain.push(Manner { on_term, leaves_at_start, ..manner });
+            chain.before.push(Manner { leaves_at_start, ..manner });
         }
         self.read(words, chain)
     }
-}
-
-/// The action of the trap that a text sets for SIGTERM, if it sets one.
-fn traps(commands: &[Command]) -> Option<&str> {
-    commands.iter().find_map(|command| match &command.words[..] {
-        [trap, action, signals @ ..] if trap == "trap" && action != "-" => {
-            signals.iter().any(|signal| matches!(signal.as_str(), "TERM" | "SIGTERM" | "15")).then_some(action.as_str())
-        }
-        _ => None,
-    })
 }
 
 /// The argument of a one-letter option, which may come last in a group as in `-qec`.

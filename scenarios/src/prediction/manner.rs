@@ -9,6 +9,8 @@ pub enum OnTerm {
     Dies,
     /// It hears of it and acts when its foreground child has ended, not before.
     Waits,
+    /// It ignores it.
+    Ignores,
     /// It passes it on to its child and waits.
     Passes,
     /// It passes it on to the process group of its child and waits for the child.
@@ -64,20 +66,21 @@ pub(super) struct Rule {
     pub(super) manner: Option<Manner>,
 }
 
-/// What a program that runs another one does with SIGTERM.
-pub(super) fn rule(program: &str, arguments: &[&str]) -> Option<Rule> {
+/// What a program that runs another one does with SIGTERM; `options` are the words between it and that one.
+pub(super) fn rule(program: &str, options: &[&str]) -> Option<Rule> {
     use OnTerm::{Dies, Passes, PassesAndKills, PassesToGroup};
     use Report::{Always, Plus, Raises};
     use Runs::{OptionC, StartScript, Text, Words};
-    let has = |flags: &[&str]| arguments.iter().take_while(|word| **word != "--").any(|word| flags.contains(word));
-    let stays = |on_term, on_child_end| Some(Manner { on_term, on_child_end, leaves_at_start: None, hangs_up: false });
+    let has = |flags: &[&str]| options.iter().any(|word| flags.contains(word));
+    let stays = |on_term, on_child_end| Some(Manner { on_term, on_child_end, ..Manner::WAITING_SHELL });
     let (runs, manner) = match program {
         "sh" | "ash" | "dash" | "bash" | "zsh" | "mksh" | "ksh" | "ksh93" | "yash" | "fish" => (Text, None),
-        "env" | "nohup" | "gosu" => (Words, None),
+        "env" | "nohup" | "gosu" | "nice" | "ionice" | "chrt" | "taskset" | "stdbuf" | "chroot" => (Words, None),
         "tini" | "docker-init" | "catatonit" if has(&["-g"]) => (Words, stays(PassesToGroup, Plus(128))),
         "tini" | "docker-init" | "catatonit" => (Words, stays(Passes, Plus(128))),
         "dumb-init" if has(&["-c", "--single-child"]) => (Words, stays(Passes, Plus(128))),
         "dumb-init" => (Words, stays(PassesToGroup, Plus(128))),
+        "timeout" if has(&["--foreground"]) => (Words, stays(Passes, Raises(143))),
         "timeout" => (Words, stays(PassesToGroup, Raises(143))),
         "sudo" => (Words, stays(Passes, Raises(0))),
         "npm" => (StartScript, stays(Passes, Raises(1))),
@@ -96,6 +99,40 @@ pub(super) fn rule(program: &str, arguments: &[&str]) -> Option<Rule> {
     Some(Rule { runs, manner })
 }
 
+/// The options of a program that change nothing about a signal: letters, and names after a space. What others do is not known.
+fn harmless(program: &str) -> (&'static str, &'static [&'static str]) {
+    match program {
+        "env" => ("iu0C", &["ignore-environment", "unset", "chdir"]),
+        "nice" => ("n", &["adjustment"]),
+        "ionice" => ("cnt", &["class", "classdata", "ignore"]),
+        "chrt" => ("abfimorRTPD", &["all-tasks", "batch", "fifo", "idle", "other", "rr"]),
+        "taskset" => ("ac", &["all-tasks", "cpu-list"]),
+        "stdbuf" => ("ioeL", &["input", "output", "error"]),
+        "chroot" => ("", &["groups", "userspec", "skip-chdir"]),
+        "tini" | "docker-init" | "catatonit" => ("gsvwlp", &["version"]),
+        "dumb-init" => ("cv", &["single-child", "verbose"]),
+        "timeout" => ("sv", &["signal", "foreground", "verbose"]),
+        "sudo" => ("nEHugS", &["non-interactive", "preserve-env", "set-home", "user", "group"]),
+        "runuser" | "su" => ("ulcmpsgGf", &["user", "command", "preserve-environment", "shell", "group", "fast"]),
+        "script" => ("qeacf", &["quiet", "return", "append", "command", "flush"]),
+        "xargs" => ("0adEIilLnrstP", &["null", "no-run-if-empty", "max-args", "verbose"]),
+        "setsid" => ("wcf", &["wait", "ctty", "fork"]),
+        _ => ("", &[]),
+    }
+}
+
+/// Whether every option among these words is one that changes nothing, or that a rule looks at.
+pub(super) fn all_known(program: &str, options: &[&str]) -> bool {
+    let (letters, names) = harmless(program);
+    options.iter().take_while(|word| **word != "--").filter(|word| word.len() > 1).all(|word| {
+        match (word.strip_prefix("--"), word.strip_prefix('-')) {
+            (Some(name), _) => names.contains(&name.split('=').next().unwrap_or(name)),
+            (None, Some(group)) => group.chars().all(|letter| letter.is_ascii_digit() || letters.contains(letter)),
+            (None, None) => true,
+        }
+    })
+}
+
 impl Manner {
     /// A shell that waits for a foreground child.
     pub const WAITING_SHELL: Manner =
@@ -112,7 +149,7 @@ impl Manner {
         };
         // ksh93 says 256 plus the signal, of which one byte is left when it exits with it.
         let on_child_end = Report::Plus(if is_ksh93(name) { 0 } else { 128 });
-        Manner { on_term, on_child_end, leaves_at_start: None, hangs_up: false }
+        Manner { on_term, on_child_end, ..Manner::WAITING_SHELL }
     }
 
     /// The status of a script that ends with that of a wait command which a trap has interrupted.

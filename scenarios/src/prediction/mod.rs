@@ -8,6 +8,7 @@
 mod chain;
 mod manner;
 mod text;
+mod trap;
 
 use std::fmt;
 
@@ -133,7 +134,7 @@ impl Course {
             // The kernel drops what would have the default action on PID 1.
             OnTerm::Dies if pid1 => Course { end: None, worker: WorkerFate::Stuck },
             OnTerm::Dies => Course { end: Some(Status::SIGTERM), worker: WorkerFate::Stuck },
-            OnTerm::Waits => Course { end: None, worker: WorkerFate::Stuck },
+            OnTerm::Waits | OnTerm::Ignores => Course { end: None, worker: WorkerFate::Stuck },
             OnTerm::Passes => manner.after(child(), pid1),
             OnTerm::PassesToGroup => {
                 let worker = Course::of_worker(false, posture).worker;

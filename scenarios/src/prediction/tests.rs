@@ -30,13 +30,15 @@ fn chain_of(command: &[&str], script: Option<&str>) -> Result<Chain, Unpredictab
 /// What comes of each seat and posture, in short: as PID 1 with a handler, without, ignoring; then the same elsewhere.
 fn row(command: &[&str], script: Option<&str>) -> String {
     let chain = chain_of(command, script).unwrap();
-    let seat = |pid1| [Drain, Default, Ignore].map(|posture| predict(&chain, pid1, posture).to_string()).join(" / ");
+    let seat = |pid1| [Drain, Default, Ignore].map(|posture| chain.predict(pid1, posture).to_string()).join(" / ");
     format!("{} | {}", seat(true), seat(false))
 }
 
 const EXEC: &str = "exit 0 / stuck / stuck | exit 0 / sig 15 / stuck";
 const SHELL: &str = "stuck / stuck / stuck | orphan / orphan / orphan";
 const INIT: &str = "exit 0 / exit 143 / stuck | exit 0 / exit 143 / stuck+";
+const IGNORED: &str = "exit 0 / stuck / stuck | exit 0 / stuck / stuck";
+const LEFT_BY_SIGNAL: &str = "cut / cut / cut | orphan / orphan / orphan";
 const DEAF: &str = "stuck / stuck / stuck | stuck+ / stuck+ / stuck+";
 const LEFT: &str = "cut / cut / cut | orphan / orphan / orphan";
 const ONCE: &str = "cut / exit 143 / cut | alone / exit 143 / orphan";
@@ -78,9 +80,55 @@ fn command_lines() {
         (&["script", "-qec", "{worker}", "/dev/null"], "cut / cut / cut | cut / cut / cut"),
         (&["setsid", "{worker}"], "gone / gone / gone | gone / gone / gone"),
         (&["sh", "-c", "{worker} &"], "gone / gone / gone | gone / gone / gone"),
+        // Options are those of the program that they stand behind.
+        (&["dumb-init", "sh", "-c", "{worker}; true"], ONCE),
+        (&["nice", "-n", "5", "stdbuf", "-oL", "{worker}"], EXEC),
+        (&["taskset", "-c", "0", "bash", "-c", "{worker}"], EXEC),
+        (&["timeout", "--foreground", "-s", "INT", "9", "sh", "-c", "{worker}; true"], LEFT_BY_SIGNAL),
+        // What is ignored stays ignored, over fork and exec.
+        (&["sh", "-c", "trap '' TERM; exec {worker}"], IGNORED),
+        (&["bash", "-c", "trap '' TERM; exec sh -c 'exec {worker}'"], IGNORED),
+        (&["sh", "-c", "trap '' TERM; {worker}; true"], DEAF),
+        (&["sh", "-c", "trap '' TERM; {worker} & wait"], DEAF),
+        // The last trap that is set before the signal comes counts.
+        (&["dash", "-c", "trap 'exit 3' TERM; trap - TERM; {worker}"], SHELL),
+        (&["dash", "-c", "{worker} & w=$!; wait $w; trap 'kill $w' TERM"], SHELL),
     ];
     for (command, expected) in rows {
         assert_eq!(row(command, None), *expected, "{command:?}");
+    }
+}
+
+#[test]
+fn how_a_script_waits_after_its_trap() {
+    let trap = |action: &str, end: &str| format!("{{worker}} &\nw=$!\ntrap '{action}' TERM\n{end}\n");
+    let exits_143 = "exit 143 / exit 143 / stuck | exit 143 / exit 143 / stuck+";
+    let left_with_0 = "cut / exit 0 / cut | alone / exit 0 / orphan";
+    let rows = [
+        ("kill $w", "wait $w; wait $w", INIT),
+        ("kill -s TERM \"$w\"", "wait $w; wait $w; exit $?", INIT),
+        ("kill -15 $!", "wait; wait", "exit 0 / exit 0 / stuck | exit 0 / exit 0 / stuck+"),
+        ("kill $w; wait $w; exit $?", "wait", INIT),
+        ("kill $w; wait; exit 0", "wait", "exit 0 / exit 0 / stuck | exit 0 / exit 0 / stuck+"),
+        // The status is that of the wait command that was interrupted.
+        ("kill $w; wait $w", "wait $w", exits_143),
+        ("kill $w; exit 0", "wait", left_with_0),
+        ("kill $w", "wait", ONCE),
+    ];
+    for (action, end, expected) in rows {
+        assert_eq!(row(&["dash", "{script}"], Some(&trap(action, end))), expected, "{action} | {end}");
+    }
+    for (action, end) in [
+        ("kill 0", "wait"),
+        ("kill $(jobs -p)", "wait"),
+        ("trap - TERM; kill -- -$$", "wait"),
+        ("kill -INT $w", "wait; wait"),
+        ("kill -9 $w", "wait"),
+        ("stop", "wait"),
+        ("kill $w", "wait; sleep 9"),
+        ("kill $w; sleep 9", "wait"),
+    ] {
+        assert!(chain_of(&["dash", "{script}"], Some(&trap(action, end))).is_err(), "{action} | {end}");
     }
 }
 
@@ -117,6 +165,24 @@ fn what_no_rule_speaks_of_is_not_guessed() {
         &["sh", "-c", "a || {worker}"],
         &["sh", "-c", "trap 'exit 0' TERM; {worker} & wait"],
         &["env", "unknown", "x"],
+        // Options that change what becomes of a signal, or that are not known.
+        &["dumb-init", "-r", "15:2", "{worker}"],
+        &["env", "--ignore-signal=TERM", "{worker}"],
+        &["timeout", "-k", "1", "9", "{worker}"],
+        &["sudo", "-b", "{worker}"],
+        // Shells differ: pipelines, redirections, other traps, what stands behind the command.
+        &["ksh", "-c", "true | {worker}"],
+        &["ksh", "-c", "true | exec {worker}"],
+        &["bash", "-c", "{worker} 2>&1"],
+        &["bash", "-c", "{worker} # x"],
+        &["bash", "-c", "{worker}\n"],
+        &["bash", "-c", "env A=1 {worker}"],
+        &["bash", "-c", "trap : INT; {worker}"],
+        &["bash", "-c", "trap 'kill $!' EXIT; {worker} & wait"],
+        &["bash", "-c", "( trap : TERM; {worker} )"],
+        &["zsh", "-c", "{worker} <<X\nhi\nX"],
+        &["bash", "-c", "{ {worker}; }"],
+        &["bash", "-c", "if true; then {worker}; fi"],
         &["tini"],
         &[],
     ] {
@@ -128,9 +194,9 @@ fn what_no_rule_speaks_of_is_not_guessed() {
 fn a_worker_that_is_told_and_then_cut_was_told() {
     let group = chain_of(&["tini", "-g", "--", "sh", "-c", "{worker}; true"], None).unwrap();
     let alone = chain_of(&["tini", "--", "sh", "-c", "{worker}; true"], None).unwrap();
-    let told = |chain: &Chain, posture| predict(chain, true, posture).received;
+    let told = |chain: &Chain, posture| chain.predict(true, posture).received;
     assert_eq!([Drain, Default, Ignore].map(|posture| told(&group, posture)), [true, true, false]);
     assert_eq!([Drain, Default, Ignore].map(|posture| told(&alone, posture)), [false; 3]);
-    assert_eq!(predict(&group, true, Drain).effect(), Some(crate::Effect::Terminated));
-    assert_eq!(predict(&group, false, Drain).effect(), None);
+    assert_eq!(group.predict(true, Drain).effect(), Some(crate::Effect::Terminated));
+    assert_eq!(group.predict(false, Drain).effect(), None);
 }

@@ -68,6 +68,19 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
     commands
 }
 
+/// Whether these are simple commands alone, none of a compound command, and none that changes what follows in the shell.
+pub(super) fn is_simple(commands: &[Command]) -> bool {
+    const OTHERS: [&str; 20] = [
+        "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "function",
+        "select", "time", "trap", "set", "{", "}", "!",
+    ];
+    commands.iter().all(|command| {
+        command.then != Separator::Background
+            && !OTHERS.contains(&command.words[0].as_str())
+            && !command.words.iter().any(|word| word.contains(['(', ')', '`']) || word.contains("<<"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Separator::*, *};
