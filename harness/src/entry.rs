@@ -9,6 +9,8 @@ use std::{
 
 use scenarios::{Entrypoint, entrypoint::WORKER_PLACEHOLDER};
 
+use crate::matrix::programs::SHELLS;
+
 /// The shell that the forms speak of.
 pub const SH: &str = "/bin/sh";
 
@@ -41,6 +43,7 @@ pub fn command(form: &Entrypoint, worker: &[OsString], directory: &Path) -> io::
             for word in words {
                 match word.split_once(WORKER_PLACEHOLDER) {
                     None => argv.push(OsString::from(word)),
+                    Some(("", "")) if is_text(&argv) => argv.push(line()?),
                     Some(("", "")) => argv.extend_from_slice(worker),
                     Some((before, after)) => argv.push(joined([before.as_ref(), &line()?, after.as_ref()])),
                 }
@@ -66,6 +69,28 @@ while [ "$again" ]; do
 done
 exit "$code"
 "#;
+
+/// Whether what comes after these words is a text that a shell reads, and not words: the argument of an option -c, which may
+/// come last in a group as in -qec, of a program that hands it to a shell. To `dumb-init -c` and `setsid -c` it is a switch.
+#[must_use]
+pub fn is_text(words: &[OsString]) -> bool {
+    let text = |word: &OsString| word.to_string_lossy().into_owned();
+    let Some((last, before)) = words.split_last() else { return false };
+    let last = text(last);
+    let is_option = last == "--command" || (last.starts_with('-') && !last.starts_with("--") && last.ends_with('c'));
+    is_option
+        && before.iter().rev().map(text).find_map(|word| {
+            let name = word.rsplit('/').next().unwrap_or(&word);
+            match name {
+                "su" | "runuser" | "script" | "flock" => Some(true),
+                _ if SHELLS.iter().any(|(_, shell)| shell.contains(&name)) || name == "sh" || name == "rbash" => {
+                    Some(name != "busybox")
+                }
+                "dumb-init" | "setsid" => Some(false),
+                _ => None,
+            }
+        }) == Some(true)
+}
 
 /// A command line that a shell reads as these words.
 ///
@@ -104,5 +129,26 @@ mod tests {
         assert_eq!(argv(&Entrypoint::ShellExec), ["/bin/sh", "-c", &format!("exec {line}")]);
         assert_eq!(argv(&custom(&["tini", "--", "{worker}"])), ["tini", "--", "/opt/my tools/termdrill", "worker"]);
         assert_eq!(argv(&custom(&["sh", "-c", "{worker}; true"])), ["sh", "-c", &format!("{line}; true")]);
+    }
+
+    #[test]
+    fn a_placeholder_alone_is_a_text_where_a_shell_reads_it_and_words_elsewhere() {
+        let rows: [(&[&str], bool); 11] = [
+            (&["sh", "-c"], true),
+            (&["/bin/bash", "-lc"], true),
+            (&["busybox", "ash", "-c"], true),
+            (&["env", "A=1", "dash", "-e", "-c"], true),
+            (&["dumb-init", "-c", "sh", "-c"], true),
+            (&["su", "-s", "/bin/sh", "nobody", "-c"], true),
+            (&["script", "-qec"], true),
+            (&["dumb-init", "-c"], false),
+            (&["setsid", "-c"], false),
+            (&["taskset", "-c", "0"], false),
+            (&["chain"], false),
+        ];
+        for (before, is_it) in rows {
+            let words: Vec<OsString> = before.iter().map(OsString::from).collect();
+            assert_eq!(is_text(&words), is_it, "{before:?}");
+        }
     }
 }

@@ -24,12 +24,7 @@ pub(super) fn command_line(cell: &Cell) -> anyhow::Result<Vec<OsString>> {
     }
     let mut argv: Vec<OsString> = Vec::new();
     for word in &cell.row.command {
-        // After an option -c, also at the end of a group as in -qec, stands a command line and not words.
-        let is_line = argv.last().is_some_and(|last| {
-            let last = last.as_encoded_bytes();
-            last.starts_with(b"-") && last.ends_with(b"c")
-        });
-        if word == WORKER_PLACEHOLDER && !is_line {
+        if word == WORKER_PLACEHOLDER && !entry::is_text(&argv) {
             argv.extend_from_slice(&worker);
         } else {
             let word = word.replace(WORKER_PLACEHOLDER, &line);
