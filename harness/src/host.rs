@@ -12,7 +12,7 @@ use scenarios::{
 };
 
 use crate::{
-    drill::{self, Clock, Extent, Setup, StopPipe},
+    drill::{self, Clock, Extent, Setup, StopPipe, settle},
     entry::{self, SH},
     failure::{self, Failure},
     foreign, process,
@@ -109,6 +109,7 @@ pub fn unknown_effect(command: &[String]) -> Failure {
 
 /// The directory of a measurement within that of its run.
 pub const MEASUREMENT: &str = "measurement";
+const BUSY_MEASUREMENT: &str = "measurement-busy";
 
 /// How fast a custom entrypoint is measured: model seconds in one real second.
 pub const MEASURING_SPEED: f64 = 4.0;
@@ -116,7 +117,7 @@ pub const MEASURING_SPEED: f64 = 4.0;
 /// The same with a foreign worker, which has two real seconds to boot.
 const FOREIGN_MEASURING_SPEED: f64 = 1.0;
 
-/// The drill that measures the scenario's custom entrypoint: an idle worker of the same posture, and one SIGTERM.
+/// The drill that measures the scenario's custom entrypoint: one worker of the same posture, and one SIGTERM.
 #[must_use]
 pub fn measuring_drill(scenario: &Scenario) -> Scenario {
     let booted = Tick::START + scenario.startup_s <= scenario.signal_at();
@@ -135,14 +136,45 @@ pub fn measuring_drill(scenario: &Scenario) -> Scenario {
     }
 }
 
-/// Measures what a custom entrypoint does, with an idle worker.
+/// Measures what a custom entrypoint does, and tells with what: an idle worker.
+///
+/// Such a worker is done with its drain at once, and may be even before a process that leaves without waiting for it. So a worker
+/// with something to do has the last word where a drain ends in a status that is no success, or behind a process of which
+/// no rule says that it waits (`waits`).
 ///
 /// # Errors
 /// The worker behind it never got ready, or the drill can't be run; the outer result is the machine's fault.
-pub async fn measure(setup: &Setup<'_>, stop: &StopPipe) -> anyhow::Result<Result<CustomBehaviour, String>> {
-    let scenario = measuring_drill(setup.scenario);
+pub async fn measure(
+    setup: &Setup<'_>,
+    stop: &StopPipe,
+    waits: bool,
+) -> anyhow::Result<Result<(CustomBehaviour, &'static str), String>> {
+    let idle = measure_once(setup, stop, Extent::Measurement).await?;
+    let in_doubt = |found: &CustomBehaviour| {
+        found.effect == Effect::Drained && found.top_stays && !(waits && found.status == Status::SUCCESS)
+    };
+    if !idle.as_ref().is_ok_and(in_doubt) {
+        return Ok(idle.map(|found| (found, "an idle worker")));
+    }
+    let busy = measure_once(setup, stop, Extent::BusyMeasurement).await?;
+    Ok(busy.map(|found| (found, "a busy worker")))
+}
+
+async fn measure_once(
+    setup: &Setup<'_>,
+    stop: &StopPipe,
+    extent: Extent,
+) -> anyhow::Result<Result<CustomBehaviour, String>> {
+    let idle = measuring_drill(setup.scenario);
+    let scenario = match extent {
+        // What arrives a second before the signal is in flight then, and done before the deadline.
+        Extent::BusyMeasurement => {
+            Scenario { grace_period_s: Span::seconds(2), invocation_s: Span::seconds(2), ..idle }
+        }
+        _ => idle,
+    };
     // Its scripts, store and log stay beside those of the run, as evidence.
-    let directory = setup.directory.join(MEASUREMENT);
+    let directory = setup.directory.join(if extent == Extent::Measurement { MEASUREMENT } else { BUSY_MEASUREMENT });
     fs::create_dir_all(&directory).map_err(|error| Failure::of_io("make", &directory, &error))?;
     let setup = Setup {
         scenario: &scenario,
@@ -152,14 +184,18 @@ pub async fn measure(setup: &Setup<'_>, stop: &StopPipe) -> anyhow::Result<Resul
             Clock::Scaled { .. } => Clock::Scaled { speed: MEASURING_SPEED },
             Clock::Stepped => Clock::Stepped,
         },
-        extent: Extent::Measurement,
+        extent,
         fault: None,
         store: &directory.join("store.sqlite"),
         log: &|worker| drill::worker_log(&directory, worker),
         directory: &directory,
         ..*setup
     };
-    let done = drill::run(&setup, stop, &mut |_| ()).await?;
+    let mut done = drill::run(&setup, stop, &mut |_| ()).await?;
+    let worker_end = done.evidence.as_ref().and_then(|evidence| evidence.end(evidence.worker_pid?)?.status);
+    if worker_end.is_some_and(|status| status != Status::SUCCESS) {
+        settle::leave_out_begun_drains(&mut done.remains.events, &mut done.remains.remarks);
+    }
     if let Some(problem) = done.remains.problems.first() {
         return Ok(Err(problem.clone()));
     }
@@ -181,20 +217,30 @@ fn behaviour(events: &[Observed], top: Option<i32>) -> Result<CustomBehaviour, S
         });
     };
     let top_stays = ready.pid != top;
-    let mut found = CustomBehaviour { effect: Effect::Ignored, status: Status::SIGTERM, top_stays };
+    let mut found = CustomBehaviour { top_stays, ..CustomBehaviour::of_init(Effect::Ignored) };
+    let mut killed = false;
     for observed in events {
-        match observed.event.kind {
-            EventKind::SigkillSent { .. } => break,
-            EventKind::ReadinessWithdrawn { .. } => {
-                found.effect = Effect::Drained;
+        match (observed.event.kind, found.effect) {
+            (EventKind::SigkillSent { .. }, _) => killed = true,
+            (EventKind::ReadinessWithdrawn { .. }, _) if !killed => {
+                found = CustomBehaviour { top_stays, ..CustomBehaviour::of_init(Effect::Drained) };
+            }
+            (EventKind::WorkerOrphaned { .. }, _) if killed => break,
+            (EventKind::WorkerExited { .. }, _) if killed => {
+                found.dies_with_top = top_stays;
                 break;
             }
-            EventKind::WorkerOrphaned { status, .. } => {
-                found = CustomBehaviour { effect: Effect::Orphaned, status, top_stays };
+            (EventKind::WorkerExited { status, .. }, Effect::Drained) => {
+                found.status = status;
                 break;
             }
-            EventKind::WorkerExited { status, .. } => {
-                found = CustomBehaviour { effect: Effect::Terminated, status, top_stays };
+            (EventKind::WorkerOrphaned { .. }, Effect::Drained) => break,
+            (EventKind::WorkerOrphaned { status, .. }, _) => {
+                found = CustomBehaviour { effect: Effect::Orphaned, status, ..found };
+                break;
+            }
+            (EventKind::WorkerExited { status, .. }, _) => {
+                found = CustomBehaviour { effect: Effect::Terminated, status, ..found };
                 break;
             }
             _ => {}
@@ -242,6 +288,16 @@ mod tests {
         for (kinds, effect) in rows {
             let found = behaviour(&observed(&kinds), Some(7)).unwrap();
             assert_eq!((found.effect, found.top_stays), (effect, true), "{kinds:?}");
+        }
+        let withdrawn = EventKind::ReadinessWithdrawn { worker: W };
+        let drained = behaviour(&observed(&[ready, sent, withdrawn, exited(Status::CODE_143)]), Some(7)).unwrap();
+        assert_eq!((drained.effect, drained.status), (Effect::Drained, Status::CODE_143));
+        let kill = EventKind::SigkillSent { worker: W };
+        for (end, dies) in
+            [(exited(Status::SIGKILL), true), (EventKind::WorkerOrphaned { worker: W, status: Status::SIGKILL }, false)]
+        {
+            let found = behaviour(&observed(&[ready, sent, kill, end]), Some(7)).unwrap();
+            assert_eq!((found.effect, found.dies_with_top), (Effect::Ignored, dies), "{end:?}");
         }
         let becomes = behaviour(&observed(&[ready, sent, exited(Status::CODE_143)]), Some(9)).unwrap();
         assert_eq!((becomes.status, becomes.top_stays), (Status::CODE_143, false));

@@ -1,7 +1,10 @@
 //! Drills a scenario until it is decided: looks at the machine, makes attempts, compares each with the model.
 
+use std::fs;
+
 use scenarios::{
-    CustomBehaviour, Entrypoint, Expectation, Host, Outcome, Scenario, Schedule, ShellBehaviour, Signal, expect,
+    CustomBehaviour, Effect, Entrypoint, Expectation, Host, Outcome, Scenario, Schedule, ShellBehaviour, Signal,
+    expect, prediction::WorkerFate,
 };
 use worker::warm::{Standing, Warm};
 
@@ -9,8 +12,9 @@ use crate::{
     awake::{Awake, FAST},
     cli::ClockChoice,
     compare,
-    drill::{self, Setup, StopPipe},
+    drill::{self, Setup, StopPipe, settle},
     evidence::{Kernel, KernelTrace, explain},
+    failure::Failure,
     host,
     isolation::Isolation,
     matrix,
@@ -129,32 +133,52 @@ async fn prepare(setup: &Setup<'_>, shell: ShellBehaviour, stop: &StopPipe) -> a
         let (custom, remarks) = behind_a_shell(setup, shell).await;
         return Ok(Ready::Yes { host: Host { shell, custom }, remarks });
     };
-    let measured = match host::measure(setup, stop).await? {
-        Ok(measured) => measured,
+    let idle = host::measuring_drill(scenario);
+    let beside = setup.directory.join(host::MEASUREMENT);
+    fs::create_dir_all(&beside).map_err(|error| Failure::of_io("make", &beside, &error))?;
+    let predicted = matrix::predict(command, idle.on_sigterm, scenario.pid_namespace, &beside).await;
+    let waits = predicted.is_some_and(|reaction| reaction.effect() == Some(Effect::Drained));
+    let (measured, with) = match host::measure(setup, stop, waits).await? {
+        Ok(found) => found,
         Err(problem) => return Ok(Ready::No { why: format!("The entrypoint {command:?} can't be used: {problem}.") }),
     };
     // What the scenario says counts for the effect; what it can't say was measured.
     let effect = scenario.expected_effect.unwrap_or(measured.effect);
-    let how = if scenario.expected_effect.is_some() { "is said to be" } else { "was measured with an idle worker:" };
+    let how = match scenario.expected_effect {
+        Some(_) => "is said to be".to_owned(),
+        None => format!("was measured with {with}:"),
+    };
     let mut remarks = vec![format!(
         "The effect of SIGTERM on the entrypoint {command:?} {how} {}; its first process {}.",
         effect.name(),
         if measured.top_stays { "stays the worker's parent" } else { "becomes the worker" }
     )];
     // Both are there to be doubted: what is said, and what one idle worker has shown.
-    let idle = host::measuring_drill(scenario);
-    let beside = setup.directory.join(host::MEASUREMENT);
-    let predicted = matrix::predict(command, idle.on_sigterm, scenario.pid_namespace, &beside).await;
+    if predicted.is_some_and(|reaction| reaction.worker == WorkerFate::DrainedAlone) {
+        remarks.push(
+            "By the rules for command lines the worker drains alone, after its first process has left: no effect stands for \
+             that, and an idle worker does not show it."
+                .to_owned(),
+        );
+    }
     let others = [
-        ("An idle worker showed", Some(measured.effect)),
-        ("The rules for command lines predict", predicted.and_then(|reaction| reaction.effect())),
+        (format!("{}{} showed", with[..1].to_uppercase(), &with[1..]), Some(measured.effect)),
+        ("The rules for command lines predict".to_owned(), predicted.and_then(|reaction| reaction.effect())),
     ];
     for (who, other) in others.into_iter().filter_map(|(who, other)| Some((who, other?))) {
         if other != effect {
             remarks.push(format!("{who} another effect: {}.", other.name()));
         }
     }
-    Ok(Ready::Yes { host: Host { shell, custom: Some(CustomBehaviour { effect, ..measured }) }, remarks })
+    Ok(Ready::Yes { host: Host { shell, custom: Some(as_declared(measured, effect)) }, remarks })
+}
+
+/// What was measured, with the effect that counts: how the top ends belongs to the effect that it was seen with.
+fn as_declared(measured: CustomBehaviour, effect: Effect) -> CustomBehaviour {
+    match measured.effect == effect {
+        true => measured,
+        false => CustomBehaviour { status: CustomBehaviour::of_init(effect).status, effect, ..measured },
+    }
 }
 
 /// What `/bin/sh` does in front of the worker where it is unlike other shells, and what a person should know of that.
@@ -226,6 +250,10 @@ async fn attempt(
     let trace = setup.kernel_trace.then(|| KernelTrace::start(setup.isolation, &[Signal::TERM, Signal::KILL]));
     let done = drill::run(setup, stop, &mut |observed| watch.observed(observed)).await?;
     watch.reacted(done.reactions);
+    let mut remains = done.remains;
+    if Effect::seen_in(&expected.events) == Some(Effect::Terminated) {
+        settle::leave_out_begun_drains(&mut remains.events, &mut remains.remarks);
+    }
     let mut evidence = done.evidence;
     if let (Some(evidence), Some(trace)) = (&mut evidence, trace) {
         evidence.kernel = Some(match trace {
@@ -233,7 +261,6 @@ async fn attempt(
             Err(why) => Kernel::Unavailable { why },
         });
     }
-    let remains = done.remains;
     let events: Vec<_> = remains.events.iter().map(|observed| observed.event).collect();
     let mut difference = compare::first_difference(&expected.events, &remains.events);
     if let Some(difference) = &mut difference {

@@ -76,7 +76,8 @@ impl OnSigterm {
             Top::Ended(status) | Top::Gone(status) => status,
             Top::Stuck => Status::SIGKILL,
         };
-        Some(CustomBehaviour { effect: reaction.effect().unwrap_or(Effect::Ignored), status, top_stays: true })
+        let effect = reaction.effect().unwrap_or(Effect::Ignored);
+        Some(CustomBehaviour { status, ..CustomBehaviour::of_init(effect) })
     }
 }
 

@@ -78,10 +78,13 @@ pub struct Host {
 pub struct CustomBehaviour {
     /// What SIGTERM to the top does.
     pub effect: Effect,
-    /// The top's status where SIGTERM ends it before the worker drained: `terminated` or `orphaned`.
+    /// The top's status where SIGTERM ends it, or once the worker has drained: a script may report that as 143, too.
     pub status: Status,
     /// Whether the top stays a parent of the worker, so that a signal to the top alone does not reach it.
     pub top_stays: bool,
+    /// Whether the worker dies with the top all the same (PR_SET_PDEATHSIG(2const)), as with `unshare --kill-child`.
+    #[serde(default)]
+    pub dies_with_top: bool,
 }
 
 impl CustomBehaviour {
@@ -89,8 +92,12 @@ impl CustomBehaviour {
     /// parent and reports a child that died of SIGTERM as exit code 143.
     #[must_use]
     pub fn of_init(effect: Effect) -> CustomBehaviour {
-        let status = if effect == Effect::Terminated { Status::CODE_143 } else { Status::SIGTERM };
-        CustomBehaviour { effect, status, top_stays: true }
+        let status = match effect {
+            Effect::Drained => Status::SUCCESS,
+            Effect::Terminated => Status::CODE_143,
+            Effect::Ignored | Effect::Orphaned => Status::SIGTERM,
+        };
+        CustomBehaviour { effect, status, top_stays: true, dies_with_top: false }
     }
 }
 
@@ -127,7 +134,8 @@ impl Top {
 pub struct Fate {
     /// What SIGTERM to the top does.
     pub effect: Effect,
-    /// The top's status where the effect is `terminated` or `orphaned`; elsewhere nobody asks for it.
+    /// The top's status where the effect is `terminated` or `orphaned`, and after a drain; nobody asks for it where the signal
+    /// is ignored.
     pub status: Status,
     /// Whether SIGKILL to the top leaves the worker alive.
     pub survives_sigkill: bool,
@@ -157,7 +165,7 @@ pub fn fate(scenario: &Scenario, host: &Host) -> Fate {
         Top::Shell => &[Manner::WAITING_SHELL],
         Top::Trap => &[Manner::FORWARDING_TRAP],
         Top::Custom(custom) => {
-            let survives_sigkill = custom.top_stays && !pid_namespace;
+            let survives_sigkill = custom.top_stays && !custom.dies_with_top && !pid_namespace;
             return Fate { effect: custom.effect, status: custom.status, survives_sigkill };
         }
     };
@@ -233,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_shell_unlike_others_does_what_was_seen_of_it() {
-        let seen = CustomBehaviour { effect: Ignored, status: Status::SIGTERM, top_stays: true };
+        let seen = CustomBehaviour::of_init(Ignored);
         for shell in [ShellBehaviour::Stays, ShellBehaviour::BecomesWorker] {
             let host = Host { shell, custom: Some(seen) };
             for form in [Entrypoint::Script, Entrypoint::ScriptTrap] {
@@ -258,9 +266,19 @@ mod tests {
             fate(&custom, &declared),
             Fate { effect: Terminated, status: Status::CODE_143, survives_sigkill: true }
         );
-        let behaviour = CustomBehaviour { effect: Drained, status: Status::SUCCESS, top_stays: false };
+        let behaviour = CustomBehaviour { top_stays: false, ..CustomBehaviour::of_init(Drained) };
         let measured = Host { custom: Some(behaviour), ..declared };
         assert_eq!(fate(&custom, &measured).effect, Drained);
         assert!(!fate(&custom, &measured).survives_sigkill);
+    }
+
+    #[test]
+    fn a_worker_that_dies_with_its_top_does_not_survive_sigkill_to_it() {
+        let list = scenario(Entrypoint::Custom(vec!["x".into(), "{worker}".into()]), false, OnSigterm::Drain);
+        for (dies_with_top, survives) in [(false, true), (true, false)] {
+            let custom = CustomBehaviour { dies_with_top, ..CustomBehaviour::of_init(Ignored) };
+            let host = Host { shell: ShellBehaviour::Stays, custom: Some(custom) };
+            assert_eq!(fate(&list, &host).survives_sigkill, survives);
+        }
     }
 }

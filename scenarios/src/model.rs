@@ -295,7 +295,7 @@ impl<'a> Play<'a> {
             }
         }
         match self.workers[FIRST].life {
-            Life::Draining if self.workers[FIRST].in_flight == 0 => self.end_first(Status::SUCCESS),
+            Life::Draining if self.workers[FIRST].in_flight == 0 => self.end_first(self.fate.status),
             Life::Orphan(Orphan::Draining) if self.workers[FIRST].in_flight == 0 => {
                 self.workers[FIRST].life = Life::Ended;
                 self.emit(EventKind::OrphanExited { worker });

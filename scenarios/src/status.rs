@@ -76,6 +76,8 @@ const NAMES: [&str; 31] = [
 impl Signal {
     /// SIGINT, 2.
     pub const INT: Signal = Signal(2);
+    /// SIGQUIT, 3.
+    pub const QUIT: Signal = Signal(3);
     /// SIGKILL, 9.
     pub const KILL: Signal = Signal(9);
     /// SIGTERM, 15.

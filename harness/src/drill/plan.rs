@@ -127,6 +127,10 @@ impl Plan {
         let (arrivals, end): (Vec<(RequestId, Tick)>, Tick) = match extent {
             Extent::Whole => (scenario.arrivals().collect(), Tick::END),
             Extent::Measurement => (Vec::new(), deadline),
+            Extent::BusyMeasurement => {
+                let before = Tick(signal_at.0.saturating_sub(Span::seconds(1).0));
+                (vec![(RequestId(1), before)], deadline)
+            }
         };
         let parts = Parts::new(scenario, deadline);
         let mut moments = vec![

@@ -74,17 +74,15 @@ pub fn settle(mut events: Vec<Observed>, rows: &[Row], schedule: Schedule) -> (V
         });
     }
     events.sort_by_key(|observed| (observed.event.order(), observed.at_us));
-    leave_out_begun_drains(&mut events, &mut remarks);
     (events, remarks)
 }
 
 /// A worker that is told and cut in the same tick, since a process before it left, may or may not get to say that it
-/// drains. It drains nothing: what happened to it in that tick is that it was gone.
-fn leave_out_begun_drains(events: &mut Vec<Observed>, remarks: &mut Vec<String>) {
+/// drains. It drains nothing: what happened to it in that tick is that it was gone. Not for a worker that drains to the end,
+/// whatever the process before it reports.
+pub fn leave_out_begun_drains(events: &mut Vec<Observed>, remarks: &mut Vec<String>) {
     let cut = |observed: &Observed| match observed.event.kind {
-        EventKind::WorkerExited { worker, status } if !matches!(status, Status::SUCCESS | Status::SIGKILL) => {
-            Some((observed.event.t, worker))
-        }
+        EventKind::WorkerExited { worker, status } if status != Status::SIGKILL => Some((observed.event.t, worker)),
         _ => None,
     };
     let cut: Vec<(Tick, WorkerId)> = events.iter().filter_map(cut).collect();
@@ -181,12 +179,15 @@ mod tests {
         for (end, left) in [
             (exited(300, Status::CODE_143), 1),
             (exited(300, Status::SIGTERM), 1),
-            // It owned nothing, it was killed at the deadline, or it did go on for a while.
-            (exited(300, Status::SUCCESS), 2),
+            // As some trap ends it.
+            (exited(300, Status::SUCCESS), 1),
+            // It was killed at the deadline, or it did go on for a while.
             (exited(300, Status::SIGKILL), 2),
             (exited(301, Status::CODE_143), 2),
         ] {
-            let (events, remarks) = settle(vec![withdrawn.clone(), end.clone()], &[], SCHEDULE);
+            let (mut events, mut remarks) = settle(vec![withdrawn.clone(), end.clone()], &[], SCHEDULE);
+            assert_eq!((events.len(), remarks.len()), (2, 0), "{end:?}");
+            leave_out_begun_drains(&mut events, &mut remarks);
             assert_eq!((events.len(), remarks.len()), (left, 2 - left), "{end:?}");
         }
     }

@@ -99,6 +99,8 @@ pub enum Extent {
     Whole,
     /// No requests, and no longer than to its deadline.
     Measurement,
+    /// One request, a second before SIGTERM, and no longer than to its deadline.
+    BusyMeasurement,
 }
 
 /// What came of it.

@@ -193,6 +193,12 @@ impl Drill {
         Some(Act::Start(worker))
     }
 
+    /// The process that told of the readiness of `worker`, once it did.
+    #[must_use]
+    pub fn pid(&self, worker: WorkerId) -> Option<i32> {
+        self.workers.get(&worker).filter(|known| known.was_ready)?.pid
+    }
+
     /// The worker that is told to stop.
     #[must_use]
     pub fn target(&self) -> WorkerId {

@@ -89,7 +89,13 @@ impl Run<'_> {
                     self.reactions.sigkill_reaped_us = Some(clock::now_ns().saturating_sub(*sent_ns) / 1000);
                 }
                 let below = self.below.remove(&worker).unwrap_or_default();
-                let mut survivors: Vec<Other> = below.into_iter().filter(|process| !process.has_ended()).collect();
+                let lives = |process: &Other| !process.has_ended() && !process::is_dying(process.pid());
+                let mut survivors: Vec<Other> = below.into_iter().filter(lives).collect();
+                // What else the worker had started makes no orphan of it.
+                if self.drill.pid(worker).is_some_and(|pid| survivors.iter().all(|process| process.pid() != pid)) {
+                    self.drill.left_over(worker, &survivors.iter().map(Other::pid).collect::<Vec<i32>>());
+                    survivors.clear();
+                }
                 if self.setup.fault == Some(Fault::WaitsForLeaderOnly) {
                     survivors.clear();
                 }

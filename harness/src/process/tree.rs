@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path};
 
+use scenarios::Signal;
+
 use super::Other;
 
 /// The direct children of a process, of all its threads (proc_pid_task(5), `children`); none if it is gone.
@@ -94,6 +96,17 @@ pub fn is_at_rest(pid: i32) -> bool {
         && is_off_the_processor(pid)
 }
 
+/// Whether a process is about to be gone: SIGKILL waits for it, or it is on its way out (`PF_EXITING`, proc_pid_stat(5)). One
+/// that is killed with its parent is in that state when the parent's end is seen.
+#[must_use]
+pub fn is_dying(pid: i32) -> bool {
+    const PF_EXITING: u64 = 4;
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    let flags = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_EXITING != 0)
+        || Status::read(pid).is_none_or(|status| status.is_zombie || status.is_killed)
+}
+
 /// Whether a process that is said to sleep really does. One that reaps a child in wait(2) counts as sleeping until it
 /// returns, although it runs, and on a busy machine it can be interrupted right there, when the child is gone already.
 /// `/proc/PID/syscall` knows better (`proc_pid_syscall(5)`). Where it can't be read, which takes the right to trace the
@@ -132,6 +145,7 @@ struct Status {
     sleeps: bool,
     is_zombie: bool,
     has_pending: bool,
+    is_killed: bool,
 }
 
 impl Status {
@@ -146,6 +160,7 @@ impl Status {
             // One that has ended is not at rest: its parent, or we, have yet to take note of it.
             sleeps: state == Some('S'),
             is_zombie: matches!(state, Some('Z' | 'X')),
+            is_killed: (mask("SigPnd") | mask("ShdPnd")) & (1 << (Signal::KILL.number() - 1)) != 0,
             has_pending: (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") != 0,
         })
     }

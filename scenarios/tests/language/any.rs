@@ -110,10 +110,9 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
 pub(crate) fn host() -> impl Strategy<Value = Host> {
     let shell = select(vec![ShellBehaviour::Stays, ShellBehaviour::BecomesWorker]);
     let status = select(vec![Status::SIGTERM, Status::CODE_143, Status::Code(1), Status::SUCCESS]);
-    let custom = (effect(), status, any::<bool>()).prop_map(|(effect, status, top_stays)| CustomBehaviour {
-        effect,
-        status,
-        top_stays,
-    });
+    let custom =
+        (effect(), status, any::<bool>(), any::<bool>()).prop_map(|(effect, status, top_stays, dies_with_top)| {
+            CustomBehaviour { effect, status, top_stays, dies_with_top }
+        });
     (shell, option::of(custom)).prop_map(|(shell, custom)| Host { shell, custom })
 }

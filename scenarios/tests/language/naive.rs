@@ -220,14 +220,15 @@ impl Play<'_> {
                 first.alive = false;
                 self.tell(EventKind::OrphanExited { worker });
             } else {
-                self.end(WorkerState::Exited, Status::Code(0));
+                let status = measured(scenario, host).map_or(Status::Code(0), |measured| measured.status);
+                self.end(WorkerState::Exited, status);
             }
         }
         let deadline = scenario.signal_at_s.0 + scenario.grace_period_s.0;
         if self.now == deadline && !self.workers[0].ended_for_the_platform() {
             self.tell(EventKind::SigkillSent { worker });
             let top_stays = match (&scenario.entrypoint, measured(scenario, host)) {
-                (_, Some(measured)) => measured.top_stays,
+                (_, Some(measured)) => measured.top_stays && !measured.dies_with_top,
                 (Entrypoint::ScriptTrap, None) => true,
                 _ => top_is_shell(scenario, host),
             };

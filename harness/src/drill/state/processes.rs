@@ -116,6 +116,17 @@ impl Drill {
         }
     }
 
+    /// These processes live on after the end of `worker` and are no worker.
+    pub fn left_over(&mut self, worker: WorkerId, pids: &[i32]) {
+        if !pids.is_empty() {
+            let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
+            self.remarks.push(format!(
+                "{worker} left what it was started with behind: pid {} lived on and was cleaned up after the drill",
+                pids.join(", ")
+            ));
+        }
+    }
+
     /// How late the exits of drained workers were. Only at the end: an exit can be seen before the commit that it
     /// followed, and which invocations it cut off is known after it.
     pub(super) fn measure_drained_exits(&mut self) {
