@@ -93,6 +93,10 @@ pub struct ProcessFacts {
     pub pending: bool,
     /// Whether it sits in wait(2) for a child.
     pub waits_for_child: bool,
+    /// What it does about SIGQUIT: a shell starts what is to run in the background with that ignored (POSIX, asynchronous
+    /// lists). `None` in evidence of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigquit: Option<Disposition>,
     /// The number of its process group, in our PID namespace.
     pub group: i32,
     /// The number of its session, in our PID namespace.
@@ -139,6 +143,7 @@ impl ProcessFacts {
             by_masks: Some(by_masks).filter(|&by_masks| by_masks != sigterm),
             pending: has(status.pending, signal),
             waits_for_child: wchan.starts_with("do_wait"),
+            sigquit: Some(by_masks_alone(&status, Signal::QUIT)),
             group: stat.group,
             session: stat.session,
             // They have no memory of their own, and therefore no command line and no program.
@@ -193,8 +198,15 @@ fn has(mask: u64, signal: Signal) -> bool {
 
 /// What the masks of a process say it does about a signal. One that is blocked is never dropped, whatever its action is.
 fn by_masks(folder: &Path, status: &Status, signal: Signal) -> Disposition {
-    let blocked = has(status.blocked, signal) && blocked_in_every_thread(folder, status.threads, signal);
-    match (blocked, has(status.ignored, signal), has(status.caught, signal)) {
+    let found = by_masks_alone(status, signal);
+    if found == Disposition::Blocked && !blocked_in_every_thread(folder, status.threads, signal) {
+        return by_masks_alone(&Status { blocked: 0, ..*status }, signal);
+    }
+    found
+}
+
+fn by_masks_alone(status: &Status, signal: Signal) -> Disposition {
+    match (has(status.blocked, signal), has(status.ignored, signal), has(status.caught, signal)) {
         (true, _, _) => Disposition::Blocked,
         (_, true, _) => Disposition::Ignored,
         (_, _, true) => Disposition::Caught,

@@ -25,6 +25,19 @@ pub(crate) fn is_container_init(process: &ProcessFacts) -> bool {
     INITS.contains(&process.program())
 }
 
+/// Whether an init for containers passes signals on to the whole process group of its child: dumb-init unless it is told
+/// otherwise, the others when they are told to.
+pub(crate) fn passes_to_group(top: &ProcessFacts) -> bool {
+    let options = || top.argv.iter().skip(1).take_while(|word| word.starts_with('-') && *word != "--");
+    let has = |long: &str, short: char| {
+        options().any(|word| word == long || (!word.starts_with("--") && word.contains(short)))
+    };
+    match top.program() {
+        "dumb-init" => !has("--single-child", 'c'),
+        _ => is_container_init(top) && has("--group", 'g'),
+    }
+}
+
 /// `one invocation`, `3 invocations`.
 pub(crate) fn count(number: usize, what: &str) -> String {
     match number {

@@ -9,13 +9,14 @@ use serde::Deserialize;
 use crate::{ONE_AT_A_TIME, is_root, output, skipped, termdrill, text};
 
 #[derive(Deserialize)]
-struct Document {
+pub(crate) struct Document {
     verdict: String,
+    pub(crate) reasons: Vec<String>,
     evidence: Evidence,
-    explanation: Explanation,
+    pub(crate) explanation: Explanation,
 }
 
-fn drill(settings: &[&str], options: &[&str]) -> Document {
+pub(crate) fn drill(settings: &[&str], options: &[&str]) -> Document {
     let _turn = ONE_AT_A_TIME.lock();
     let state = tempfile::tempdir().unwrap();
     let mut arguments = vec!["run", "handler-grace-20", "--clock", "stepped", "--json"];
@@ -29,7 +30,7 @@ fn drill(settings: &[&str], options: &[&str]) -> Document {
 }
 
 impl Document {
-    fn top(&self) -> &ProcessFacts {
+    pub(crate) fn top(&self) -> &ProcessFacts {
         self.evidence.before.as_ref().unwrap().top().unwrap()
     }
 
@@ -37,7 +38,7 @@ impl Document {
         self.evidence.process(self.evidence.worker_pid.unwrap()).unwrap()
     }
 
-    fn status(&self, process: &ProcessFacts) -> Option<Status> {
+    pub(crate) fn status(&self, process: &ProcessFacts) -> Option<Status> {
         self.evidence.end(process.pid).unwrap().status
     }
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod drills;
+mod forms;
 mod inspect;
 mod shells;
 mod traced;

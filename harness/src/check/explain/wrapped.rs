@@ -6,8 +6,8 @@ use super::story::{Story, after, label, seat};
 use crate::{
     check::record::{Cause, Explanation},
     evidence::{
-        Disposition, ProcessFacts,
-        words::{called, is_container_init, is_shell},
+        Disposition,
+        words::{called, is_container_init, is_shell, passes_to_group},
     },
 };
 
@@ -153,18 +153,5 @@ impl Story<'_> {
                 Explanation::new(Cause::NoReaction, text).change(self.reach_the_app())
             }
         }
-    }
-}
-
-/// Whether an init for containers passes signals on to the whole process group of its child: dumb-init unless it is told
-/// otherwise, the others when they are told to.
-fn passes_to_group(top: &ProcessFacts) -> bool {
-    let options = || top.argv.iter().skip(1).take_while(|word| word.starts_with('-') && *word != "--");
-    let has = |long: &str, short: char| {
-        options().any(|word| word == long || (!word.starts_with("--") && word.contains(short)))
-    };
-    match top.program() {
-        "dumb-init" => !has("--single-child", 'c'),
-        _ => is_container_init(top) && has("--group", 'g'),
     }
 }

@@ -25,6 +25,7 @@ pub(crate) fn process(pid: i32, namespace_pid: i32, argv: &str, exe: &str) -> Pr
         by_masks: None,
         pending: false,
         waits_for_child: false,
+        sigquit: Some(Disposition::Default),
         group: TOP,
         session: TOP,
         kernel_thread: false,

@@ -118,8 +118,8 @@ fn a_trap_passes_it_on() {
     let lost = below(true, SH, (Caught, code, Some(300)), (Caught, KILL, Some(300))).loses_it(300);
     assert_told(
         &lost,
-        Cause::NotPassedOn,
-        &["dash exited 143 at once. The worker never got it"],
+        Cause::LeftEarly,
+        &["dash took it and exited 143 at once, without waiting", "its end cut the worker, and 1 invocation with it"],
         Some("pass SIGTERM on"),
     );
     let once = below(true, SH, (Caught, code, Some(300)), (Caught, KILL, Some(300))).received(1).loses_it(300);
@@ -136,7 +136,9 @@ fn a_trap_passes_it_on() {
         &["dash left first", "went on alone and exited 0 after 7.0 s"],
         Some("wait again"),
     );
-    let deaf = below(true, SH, (Caught, KILL, Some(400)), (Ignored, KILL, Some(400))).sigkill();
+    let mut deaf = below(true, SH, (Caught, KILL, Some(400)), (Ignored, KILL, Some(400))).sigkill();
+    // Started with `&`.
+    deaf.evidence.before.as_mut().unwrap().processes[1].process.sigquit = Some(Ignored);
     assert_told(&deaf, Cause::Ignored, &["takes it", "the worker, which ignores SIGTERM"], Some("instead of SIG_IGN"));
     let short =
         below(true, SH, (Caught, KILL, Some(400)), (Caught, KILL, Some(400))).received(1).sigkill().loses_it(400);
@@ -171,6 +173,71 @@ fn an_init_passes_it_on_to_a_shell() {
     assert_told(&deaf, Cause::NotPassedOn, &["ignores it, whether it got it or not"], Some("takes the shell's place"));
     let group = tree(true, init, died, (Caught, KILL, Some(300))).received(1).loses_it(300);
     assert_told(&group, Cause::LeftEarly, &["tini passed it on, but it exited 143 at once"], Some("below the init"));
+}
+
+#[test]
+fn whether_a_trap_runs_at_once_is_told_by_what_is_in_the_foreground() {
+    let stuck = |sigquit| {
+        let mut case = below(true, SH, (Caught, KILL, Some(400)), (Caught, KILL, Some(400))).sigkill();
+        case.evidence.before.as_mut().unwrap().processes[1].process.sigquit = sigquit;
+        case
+    };
+    assert_told(&stuck(Some(Default)), Cause::WaitsForChild, &["waits for its foreground child before"], Some("`&`"));
+    let words = ["dash has a trap, which it runs at once, since it has nothing in the foreground", "never got it"];
+    assert_told(&stuck(Some(Ignored)), Cause::NotPassedOn, &words, Some("pass SIGTERM on to it in the shell's trap"));
+    for unknown in [Some(Caught), None] {
+        assert_told(&stuck(unknown), Cause::NotPassedOn, &["unless it has something in the foreground"], Some("trap"));
+    }
+    // The worker is in the background, and something else is not.
+    let mut beside = Case::new(
+        true,
+        &[
+            with(SH, (Caught, KILL, Some(400))),
+            with(("sleep 9", "/bin/sleep"), (Default, KILL, Some(400))),
+            with(APP, (Caught, KILL, Some(400))),
+        ],
+    )
+    .sigkill();
+    let worker = &mut beside.evidence.before.as_mut().unwrap().processes[2].process;
+    (worker.parent, worker.sigquit) = (TOP, Some(Ignored));
+    assert_told(&beside, Cause::WaitsForChild, &["waits for its foreground child, sleep, before"], Some("`exec`"));
+    // It would not help to have it handled.
+    let ignores = below(true, SH, (Caught, KILL, Some(400)), (Ignored, KILL, Some(400))).sigkill();
+    assert_told(&ignores, Cause::WaitsForChild, &["never got it"], Some("needs a handler for it too"));
+}
+
+#[test]
+fn a_program_that_is_no_shell_is_not_told_of_as_one() {
+    let python = ("python3 run.py app", "/usr/bin/python3");
+    let stays = below(true, python, (Caught, KILL, Some(400)), (Caught, KILL, Some(400))).sigkill();
+    assert_told(&stays, Cause::NotPassedOn, &["python3 takes it and stayed"], Some("let python3 pass SIGTERM on"));
+    let leaves = below(true, python, (Caught, OK, Some(300)), (Caught, KILL, Some(300))).loses_it(300);
+    assert_told(&leaves, Cause::LeftEarly, &["took it and exited 0 at once"], Some("start the worker without python3"));
+    let first = below(false, python, (Caught, OK, Some(300)), (Caught, OK, Some(370))).received(TOP);
+    assert_told(&first, Cause::LeftEarly, &["python3 left first"], Some("let python3 wait until the worker is gone"));
+    let by_it = below(false, python, (Caught, TERM, Some(300)), (Caught, KILL, None));
+    assert_told(
+        &by_it,
+        Cause::Orphaned,
+        &["python3 took it, and was killed by SIGTERM at once", "never got it"],
+        Some("exec"),
+    );
+}
+
+#[test]
+fn a_signal_that_is_passed_on_as_another_is_told() {
+    let init = ("dumb-init -r 15:2 app", "/usr/bin/dumb-init");
+    let int = Status::Signal(Signal::from_number(2).unwrap());
+    let case = below(true, init, (WaitedFor, Status::Code(130), Some(300)), (Caught, int, Some(300))).loses_it(300);
+    let words = ["The worker got SIGINT instead and died of it at once, and 1 invocation", "dumb-init exited 130"];
+    assert_told(&case, Cause::NotPassedOn, &words, Some("pass SIGTERM on as it is"));
+}
+
+#[test]
+fn a_worker_that_dies_with_its_top_is_no_orphan() {
+    let unshare = ("unshare -fp --kill-child app", "/usr/bin/unshare");
+    let case = below(false, unshare, (Blocked, KILL, Some(400)), (Caught, KILL, Some(400))).sigkill();
+    assert_told(&case, Cause::Held, &["SIGKILL then took unshare, and the worker with it."], Some("exec"));
 }
 
 #[test]

@@ -4,13 +4,16 @@ use super::story::Story;
 use crate::evidence::{
     Disposition, Kernel, ProcessFacts,
     kernel::{Outcome, Step},
+    words::is_shell,
 };
 
 impl Story<'_> {
     /// Where what a mask said was not so.
     pub(super) fn misleading_masks(&self) -> Option<String> {
         let after = self.evidence.after.as_ref()?.process(self.top.pid).filter(|after| after.is_alive())?;
-        let gave_it_up = self.top.sigterm == Disposition::Caught && after.sigterm == Disposition::Default;
+        // A trap may take itself back.
+        let gave_it_up =
+            self.top.sigterm == Disposition::Caught && after.sigterm == Disposition::Default && !is_shell(self.top);
         gave_it_up.then(|| {
             let name = self.top.program();
             format!("The masks mislead here: {name} showed SIGTERM as caught, and gave that up when it came.")

@@ -1,6 +1,6 @@
 //! The signal goes to something that stands above the worker: a shell, a script, an init, a wrapper.
 
-use scenarios::Status;
+use scenarios::{Signal, Status};
 
 use super::{
     Cause, Explanation, HANDLER, NOT_SIG_IGN,
@@ -9,8 +9,10 @@ use super::{
 use crate::evidence::{
     Disposition, ProcessFacts,
     kernel::{Kernel, Step},
-    words::{called, is_shell},
+    words::{called, is_container_init, is_shell, passes_to_group},
 };
+
+const PASS_ON: &str = "`exec` the worker; or pass SIGTERM on to it in the shell's trap, and `wait` until it is gone.";
 
 impl<'a> Story<'a> {
     pub(super) fn to_the_top(&self) -> Explanation {
@@ -82,7 +84,12 @@ impl<'a> Story<'a> {
                 self.end(self.top),
                 self.alone()
             );
-            return Explanation::new(Cause::LeftEarly, text).change(self.wait_for_the_worker());
+            let wait = self.wait_for_the_worker();
+            let change = match self.status(worker) == Some(Status::SIGTERM) {
+                true => format!("a handler for SIGTERM in the worker; and then {wait}"),
+                false => wait,
+            };
+            return Explanation::new(Cause::LeftEarly, text).change(change);
         }
         if self.status(worker) == Some(Status::SIGTERM) {
             let text = format!(
@@ -102,22 +109,49 @@ impl<'a> Story<'a> {
     }
 
     fn wait_for_the_worker(&self) -> String {
+        let name = self.top.program();
         if is_shell(self.top) {
-            return "wait again: a trap interrupts `wait`, so call it in a loop until the worker is gone.".to_owned();
+            return "wait again: a trap interrupts `wait`, so call it in a loop until the worker is gone, and do nothing but pass \
+                    SIGTERM on in the trap."
+                .to_owned();
         }
-        "`exec` in the shell below the init, so that the worker is the init's own child, which it waits for.".to_owned()
+        if self.between().any(|process| is_shell(process) && self.status(process) == Some(Status::SIGTERM)) {
+            let who = if is_container_init(self.top) { "the init" } else { name };
+            return format!(
+                "`exec` in the shell below {who}, so that the worker is its own child, which it waits for."
+            );
+        }
+        format!("let {name} wait until the worker is gone before it ends, or start the worker without {name}.")
     }
 
     fn top_died(&self, went: &str) -> Explanation {
-        let (when, alone) = (self.when(self.top), self.alone());
+        let (name, when, alone) = (self.top.program(), self.when(self.top), self.alone());
+        if self.top.sigterm != Disposition::Default {
+            // It took it first, and whatever it did with it did not get as far as the worker.
+            let never = self.never_got_it();
+            let text = format!("{went}. {name} took it, and was killed by SIGTERM {when}. {never}, and {alone}.");
+            return Explanation::new(Cause::Orphaned, text).change(self.reach_the_worker());
+        }
         let text = format!("{went}. It died of it {when} and passed nothing on. The worker {alone}.");
         Explanation::new(Cause::Orphaned, text).change(self.reach_the_worker())
     }
 
+    /// What is known of a worker that did not show that it got it, as the beginning of a sentence.
+    fn never_got_it(&self) -> &'static str {
+        let traced = matches!(self.evidence.kernel, Some(Kernel::Records(_)));
+        if self.worker.sigterm == Disposition::Ignored && !traced {
+            return "The worker ignores it, whether it got it or not";
+        }
+        "The worker never got it"
+    }
+
     /// What became of a worker that was left behind, after its name.
     fn alone(&self) -> String {
-        if self.ended(self.worker) {
+        if self.ended(self.worker) && self.left_first(self.top, self.worker) {
             return format!("went on alone and {}", self.end(self.worker));
+        }
+        if self.ended(self.worker) {
+            return self.end(self.worker);
         }
         "lived on as an orphan, out of the platform's reach, and was cleaned up after the drill".to_owned()
     }
@@ -125,6 +159,9 @@ impl<'a> Story<'a> {
     /// The top left by itself, and the worker did not get the signal.
     fn top_left(&self, went: &str) -> Explanation {
         let name = self.top.program();
+        if let Some(told) = self.passed_on_as_another(went).or_else(|| self.top_left_at_once(went)) {
+            return told;
+        }
         let last = self.between().find(|process| self.status(process) == Some(Status::SIGTERM));
         let got = match last {
             Some(last) => {
@@ -136,12 +173,7 @@ impl<'a> Story<'a> {
             }
             None => format!("{name} {}.", self.end(self.top)),
         };
-        let traced = matches!(self.evidence.kernel, Some(Kernel::Records(_)));
-        let never = if self.worker.sigterm == Disposition::Ignored && !traced {
-            "The worker ignores it, whether it got it or not"
-        } else {
-            "The worker never got it"
-        };
+        let never = self.never_got_it();
         let then = if self.was_cut(self.worker) {
             format!("and as {name} was PID 1, its end cut the worker{}", self.with_invocations())
         } else {
@@ -154,11 +186,56 @@ impl<'a> Story<'a> {
             return told.change(exec);
         }
         if is_shell(self.top) {
-            let pass_on =
-                "`exec` the worker; or pass SIGTERM on to it in the shell's trap, and `wait` until it is gone.";
-            return told.change(pass_on);
+            return told.change(PASS_ON);
         }
         told.change(self.reach_the_worker())
+    }
+
+    /// The worker died of another signal than SIGTERM, before the top left.
+    fn passed_on_as_another(&self, went: &str) -> Option<Explanation> {
+        let Some(Status::Signal(signal)) = self.status(self.worker) else { return None };
+        if signal == Signal::KILL || self.was_cut(self.worker) || !self.ended_by_itself(self.worker) {
+            return None;
+        }
+        let (name, lost) = (self.top.program(), self.with_invocations());
+        let text = format!(
+            "{went}. The worker got {signal} instead and died of it {}{lost}; {name} {}.",
+            self.when(self.worker),
+            self.end(self.top)
+        );
+        let change = format!("have {name} pass SIGTERM on as it is, or give the worker a handler for {signal}.");
+        Some(Explanation::new(Cause::NotPassedOn, text).change(change))
+    }
+
+    /// The top did something about it and left at once, as PID 1, so that the worker had no time to show what it got.
+    fn top_left_at_once(&self, went: &str) -> Option<Explanation> {
+        let traced = matches!(self.evidence.kernel, Some(Kernel::Records(_)));
+        if !self.was_cut(self.worker) || traced || !matches!(self.status(self.top), Some(Status::Code(_))) {
+            return None;
+        }
+        let (name, end, lost) = (self.top.program(), self.end(self.top), self.with_invocations());
+        if passes_to_group(self.top) {
+            let text = format!(
+                "{went}. {name} passed it on to the whole process group, and left with the first that ended: it {end}. As it \
+                 was PID 1, its end cut the worker{lost}."
+            );
+            return Some(Explanation::new(Cause::LeftEarly, text).change(self.wait_for_the_worker()));
+        }
+        // A shell below that died of it is what such a process waited for.
+        if self.top.sigterm != Disposition::Caught || self.between().next().is_some() {
+            return None;
+        }
+        let text = format!(
+            "{went}. {name} took it and {end}, without waiting until the worker was gone. As {name} was PID 1, its end cut the \
+             worker{lost}."
+        );
+        let change = match is_shell(self.top) {
+            true => PASS_ON.to_owned(),
+            false => format!(
+                "start the worker without {name}; or let {name} pass SIGTERM on, and wait until the worker is gone before it ends."
+            ),
+        };
+        Some(Explanation::new(Cause::LeftEarly, text).change(change))
     }
 
     /// The top stayed, and the worker is not known to have got the signal.
@@ -180,26 +257,56 @@ impl<'a> Story<'a> {
                 let text = format!("{went}. {name} blocks it: it stays pending. {lasted}");
                 Explanation::new(Cause::Held, text).change(self.reach_the_worker())
             }
+            Disposition::Caught
+                if is_shell(self.top) && self.in_the_foreground().is_ok_and(|child| child.is_some()) =>
+            {
+                self.waits_for_the_foreground(went, &lasted)
+            }
             _ if self.worker.sigterm == Disposition::Ignored => {
                 let text = format!(
                     "{went}. {name} takes it, and stays for the worker, which ignores SIGTERM (SIG_IGN). {lasted}"
                 );
                 Explanation::new(Cause::Ignored, text).change(NOT_SIG_IGN)
             }
-            Disposition::Caught => {
-                let text = format!(
-                    "{went}. {name} has a handler, but waits for its foreground child before it does anything: the worker \
-                     never got it. {lasted}"
-                );
-                let background = "`exec` the worker; or start it with `&`, pass SIGTERM on in a trap, and `wait` until it \
-                                  is gone.";
-                Explanation::new(Cause::WaitsForChild, text).change(background)
+            Disposition::Caught if is_shell(self.top) => {
+                let when = match self.in_the_foreground() {
+                    Ok(_) => "which it runs at once, since it has nothing in the foreground",
+                    Err(()) => "which it runs at once unless it has something in the foreground",
+                };
+                let text = format!("{went}. {name} has a trap, {when}; the worker never got it. {lasted}");
+                Explanation::new(Cause::NotPassedOn, text).change(PASS_ON)
             }
-            found => {
+            Disposition::Caught | Disposition::WaitedFor => {
+                let text = format!("{went}. {name} takes it and stayed, and the worker never got it. {lasted}");
+                let change = format!(
+                    "let {name} pass SIGTERM on and wait until the worker is gone; or start the worker without it."
+                );
+                Explanation::new(Cause::NotPassedOn, text).change(change)
+            }
+            found @ Disposition::Default => {
                 let text = format!("{went}. {name} (SIGTERM {}) stayed. {lasted}", found.name());
                 Explanation::new(Cause::Unknown, text).change(self.reach_the_worker())
             }
         }
+    }
+
+    fn waits_for_the_foreground(&self, went: &str, lasted: &str) -> Explanation {
+        let (name, worker) = (self.top.program(), self.worker);
+        let child = match self.in_the_foreground() {
+            Ok(Some(child)) if !self.is_above_the_worker(child) => format!(", {}, ", child.program()),
+            _ => " ".to_owned(),
+        };
+        let text = format!(
+            "{went}. {name} has a handler, but waits for its foreground child{child}before it does anything: the worker never got \
+             it. {lasted}"
+        );
+        let background =
+            "`exec` the worker; or start it with `&`, pass SIGTERM on in a trap, and `wait` until it is gone";
+        let change = match worker.sigterm {
+            Disposition::Default | Disposition::Ignored => format!("{background}. It needs a handler for it too."),
+            _ => format!("{background}."),
+        };
+        Explanation::new(Cause::WaitsForChild, text).change(change)
     }
 
     /// What SIGKILL to the top did to the worker, as a sentence.
@@ -209,6 +316,13 @@ impl<'a> Story<'a> {
         }
         if self.was_cut(self.worker) {
             return format!("SIGKILL to PID 1 then cut the worker{}.", self.with_invocations());
+        }
+        if self.ended(self.worker) && self.status(self.worker) == Some(Status::SIGKILL) {
+            return format!(
+                "SIGKILL then took {}, and the worker with it{}.",
+                self.top.program(),
+                self.with_invocations()
+            );
         }
         format!("SIGKILL then reached {} only, and the worker {}.", self.top.program(), self.alone())
     }
