@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Disposition, Node, ProcessFacts, ProcessState,
+    snapshot::in_the_foreground,
     words::{is_container_init, is_shell},
 };
 
@@ -58,6 +59,8 @@ fn to_those_below(top: &ProcessFacts, below: &[Node], effect: Predicted) -> Stri
     if alive == 0 {
         return String::new();
     }
+    let processes = below.iter().map(|node| &node.process).filter(|process| process.is_alive());
+    let has_foreground = in_the_foreground(processes, top).is_ok_and(|child| child.is_some());
     let (below, lives_on) = match alive {
         1 => ("the process below it".to_owned(), "that lives on as an orphan"),
         _ => (format!("the {alive} processes below it"), "they live on as orphans"),
@@ -66,7 +69,7 @@ fn to_those_below(top: &ProcessFacts, below: &[Node], effect: Predicted) -> Stri
         Predicted::Dropped | Predicted::Held => format!(". Nobody tells {below}, and all goes on until SIGKILL"),
         Predicted::Dies => format!(". Nobody tells {below}: {lives_on}"),
         Predicted::Taken if is_container_init(top) => ", and as an init passes it on to its child".to_owned(),
-        Predicted::Taken if is_shell(top) && top.waits_for_child => {
+        Predicted::Taken if is_shell(top) && has_foreground => {
             format!(" only when its foreground child has ended. Nobody tells {below} before that")
         }
         Predicted::Taken => format!(". It reaches {below} only if the handler passes it on"),
@@ -159,6 +162,23 @@ mod tests {
         );
         assert!(text((40, "sh -c app", "/usr/bin/dash", Disposition::Default)).contains("lives on as an orphan"));
         assert!(text((1, "tini -- app", "/usr/bin/tini", Disposition::WaitedFor)).contains("as an init passes it on"));
+    }
+
+    #[test]
+    fn a_shell_with_a_trap_waits_only_for_what_is_in_the_foreground() {
+        let shell = (1, "sh -c x", "/usr/bin/bash", Disposition::Caught);
+        let mut tree = tree(&[shell, (2, "app", "/opt/app", Disposition::Caught)]);
+        // As it sits in wait(2) in both cases, that tells nothing.
+        tree[0].process.waits_for_child = true;
+        for (sigquit, words) in [
+            (Disposition::Default, "only when its foreground child has ended"),
+            (Disposition::Ignored, "only if the handler passes it on"),
+            (Disposition::Caught, "only if the handler passes it on"),
+        ] {
+            tree[1].process.sigquit = Some(sigquit);
+            let text = predict(&tree).unwrap().text;
+            assert!(text.contains(words), "{sigquit:?}: {text}");
+        }
     }
 
     #[test]

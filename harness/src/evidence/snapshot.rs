@@ -6,7 +6,7 @@ use scenarios::{Schedule, Signal, Status, Tick};
 use serde::{Deserialize, Serialize};
 use worker::clock;
 
-use super::ProcessFacts;
+use super::{Disposition, ProcessFacts, words::sets_signals_anew};
 use crate::process::{self, Other};
 
 /// A process tree at one moment.
@@ -60,6 +60,37 @@ impl Snapshot {
     pub fn alive(&self) -> impl Iterator<Item = &ProcessFacts> {
         self.processes.iter().map(|node| &node.process).filter(|process| process.is_alive())
     }
+
+    /// See [`in_the_foreground`].
+    ///
+    /// # Errors
+    /// That can't be told.
+    pub(crate) fn in_the_foreground(&self, shell: &ProcessFacts) -> Result<Option<&ProcessFacts>, ()> {
+        in_the_foreground(self.alive(), shell)
+    }
+}
+
+/// What `shell` runs in the foreground, so that it runs no trap before that has ended; `None` where it runs nothing there. A
+/// shell has what it starts in the background ignore SIGQUIT.
+///
+/// # Errors
+/// That can't be told, since a child minds SIGQUIT itself.
+pub(crate) fn in_the_foreground<'a>(
+    alive: impl Iterator<Item = &'a ProcessFacts>,
+    shell: &ProcessFacts,
+) -> Result<Option<&'a ProcessFacts>, ()> {
+    let mut unknown = false;
+    for child in alive.filter(|process| process.parent == shell.pid) {
+        match child.sigquit {
+            Some(Disposition::Default) if !sets_signals_anew(child) => return Ok(Some(child)),
+            // Nobody ignored it before: bash does so for itself, and not for what it starts.
+            Some(Disposition::Ignored) if shell.sigquit != Some(Disposition::Ignored) || shell.program() == "bash" => {}
+            // In their wait command these sit in sigsuspend(2), and in wait(2) only for what is in the foreground.
+            _ if shell.waits_for_child && matches!(shell.program(), "dash" | "busybox") => return Ok(Some(child)),
+            _ => unknown = true,
+        }
+    }
+    if unknown { Err(()) } else { Ok(None) }
 }
 
 /// Reads the tree below each of `roots` in turn. What ends meanwhile is left out.

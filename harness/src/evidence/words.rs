@@ -19,6 +19,12 @@ pub(crate) fn is_shell(process: &ProcessFacts) -> bool {
     SHELLS.contains(&program) || program.starts_with("ksh") || program.starts_with("bash")
 }
 
+/// Whether a program is a runtime that has signals of its own way when it starts: node takes back what was ignored, and shows
+/// SIGTERM as caught without a handler of the program's own.
+pub(crate) fn sets_signals_anew(process: &ProcessFacts) -> bool {
+    matches!(process.program(), "node" | "nodejs")
+}
+
 /// Whether a program is an init for containers, which passes signals on to its child.
 pub(crate) fn is_container_init(process: &ProcessFacts) -> bool {
     const INITS: [&str; 6] = ["tini", "tini-static", "dumb-init", "catatonit", "docker-init", "podman-init"];

@@ -4,7 +4,7 @@ use std::fs;
 
 use harness::check::{
     record::{
-        Cause::{Ended, LeftEarly, NotPassedOn},
+        Cause::{Ended, LeftEarly, NotPassedOn, WaitsForChild},
         Verdict::{Fail, Pass},
     },
     settings::Seat,
@@ -128,4 +128,39 @@ fn tini_to_the_group_of_a_shell_leaves_with_the_shell() {
     let cut = Expected { verdict: Fail, exit: Status::CODE_143, causes: &[NotPassedOn], lost: (1, ANY), says };
     let orphan = Expected { verdict: Fail, exit: Status::CODE_143, causes: &[NotPassedOn], lost: (0, ANY), says };
     check("tini -- sh -c", &[&tini, "--", &sh, "-c", &line], &[], &cut, &orphan);
+}
+
+#[test]
+fn a_trap_is_told_by_what_it_does() {
+    let Some([node, server]) = server() else { return };
+    let Some(bash) = program("bash", &["-n"]) else { return };
+    // Node takes back what a shell does to what it starts in the background.
+    let background = format!("trap : TERM; {node} {server} & wait $!; wait $!");
+    let says: &[&str] =
+        &["runs at once unless it has something in the foreground: node never got it", "start it with `&`"];
+    let deaf = Expected { verdict: Fail, exit: Status::SIGKILL, causes: &[NotPassedOn], lost: (0, ANY), says };
+    check("a trap that does nothing", &[&bash, "-c", &background], &[], &deaf, &deaf);
+
+    let beside = format!("trap 'kill %1' TERM; {node} {server} & sleep 600");
+    let says: &[&str] = &["waits for sleep, its foreground child", "node never got it", "start it with `&`"];
+    let deaf = Expected { verdict: Fail, exit: Status::SIGKILL, causes: &[WaitsForChild], lost: (0, ANY), says };
+    check("a trap behind something else", &[&bash, "-c", &beside], &[], &deaf, &deaf);
+}
+
+#[test]
+fn a_wrapper_that_is_no_shell_is_not_told_of_as_one() {
+    let Some([node, server]) = server() else { return };
+    let Some(python) = program("python3", &["--version"]) else { return };
+    let text = "import os,signal,subprocess,sys\np=subprocess.Popen(sys.argv[1:])\n\
+                signal.signal(signal.SIGTERM, lambda *a: (p.terminate(), os._exit(0)))\nsys.exit(p.wait())";
+    let says: &[&str] = &["took it and left: it exited 0 at once", "its end cut node", "wait until node is gone"];
+    let cut = Expected { verdict: Fail, exit: Status::SUCCESS, causes: &[LeftEarly], lost: (1, ANY), says };
+    let says: &[&str] = &["passed it on, but left first", "went on alone and exited 0", "wait until node is gone"];
+    let alone = Expected { verdict: Pass, exit: Status::SUCCESS, causes: &[LeftEarly], lost: (0, 0), says };
+    check("a wrapper that leaves", &[&python, "-c", text, &node, &server], &[], &cut, &alone);
+
+    let Some(init) = program("dumb-init", &["--version"]) else { return };
+    let says: &[&str] = &["node got SIGINT instead", "have dumb-init pass SIGTERM on as it is"];
+    let killed = Expected { verdict: Fail, exit: Status::Code(130), causes: &[NotPassedOn], lost: (1, ANY), says };
+    check("dumb-init -r", &[&init, "-r", "15:2", &node, &server], &[], &killed, &killed);
 }

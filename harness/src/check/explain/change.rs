@@ -12,12 +12,13 @@ use crate::{
 };
 
 /// Servers that know a signal of their own for a drain: their manuals say so.
-const GRACEFUL: [(&str, &str); 6] = [
+const GRACEFUL: [(&str, &str); 7] = [
     ("nginx", "SIGQUIT"),
     ("apache2", "SIGWINCH"),
     ("httpd", "SIGWINCH"),
     ("php-fpm", "SIGQUIT"),
     ("haproxy", "SIGUSR1"),
+    ("lighttpd", "SIGINT"),
     ("unicorn", "SIGQUIT"),
 ];
 
@@ -26,6 +27,9 @@ const AT_ONCE_US: i64 = 200_000;
 
 impl Story<'_> {
     pub(super) fn handler(&self) -> String {
+        if let Some(change) = self.other_signal() {
+            return change;
+        }
         match label(self.app) {
             "java" => "a shutdown hook that waits for the requests in flight.".to_owned(),
             name => {

@@ -33,7 +33,11 @@ impl<'a> Story<'a> {
         let top = find(observed.top_pid)?;
         // Where nobody listened yet, the lowest is as near as one gets.
         let lowest = || before.processes.iter().rev().map(|node| &node.process).find(|process| process.is_alive());
-        let app = find(observed.app_pid).or_else(lowest).unwrap_or(top);
+        // A first process that became another program since was on its way to be the app.
+        let mut later =
+            observed.after.iter().chain(&observed.before_sigkill).filter_map(|later| later.process(top.pid));
+        let became_it = later.any(|later| later.is_alive() && later.exe != top.exe).then_some(top);
+        let app = find(observed.app_pid).or(became_it).or_else(lowest).unwrap_or(top);
         let name = match label(app) {
             name if app.pid != top.pid && name == label(top) => format!("its child {name}"),
             name => name.to_owned(),
@@ -165,6 +169,21 @@ impl<'a> Story<'a> {
         self.later(self.app).any(|later| later.is_alive() && later.sigterm == Disposition::Default)
     }
 
+    /// See [`Snapshot::in_the_foreground`].
+    pub(super) fn in_the_foreground(&self) -> Result<Option<&'a ProcessFacts>, ()> {
+        self.observed.before.as_ref().map_or(Err(()), |before| before.in_the_foreground(self.top))
+    }
+
+    /// Whether the app runs below this process.
+    pub(super) fn is_above_the_app(&self, process: &ProcessFacts) -> bool {
+        let before = self.observed.before.as_ref();
+        let mut at = before.and_then(|before| before.process(self.app.parent));
+        while let Some(found) = at.filter(|found| found.pid != process.pid) {
+            at = before.and_then(|before| before.process(found.parent));
+        }
+        at.is_some()
+    }
+
     pub(super) fn between(&self) -> impl Iterator<Item = &'a ProcessFacts> {
         let (top, app) = (self.top.pid, self.app.pid);
         let processes = self.observed.before.as_ref().map_or(&[][..], |before| &before.processes);
@@ -215,7 +234,16 @@ impl<'a> Story<'a> {
         let last_us = last_us.map(|request| request.sent_us).max();
         match (self.observed.listener_closed_us, last_us) {
             (Some(closed_us), Some(last_us)) if last_us > 50_000 && closed_us > last_us => {
-                format!(", went on accepting for {}", settings::time(closed_us.unsigned_abs()))
+                let meanwhile = |request: &&Request| request.phase == Phase::After && request.sent_us < closed_us;
+                let came: Vec<_> = self.observed.requests.iter().filter(meanwhile).collect();
+                let time = settings::time(closed_us.unsigned_abs());
+                match came.iter().filter(|request| request.status.is_some()).count() {
+                    all if all == came.len() => format!(", went on accepting for {time}"),
+                    some => format!(
+                        ", kept its port open for {time}, answered {some} of {} that came meanwhile",
+                        came.len()
+                    ),
+                }
             }
             (Some(closed_us), _) if self.ended_us(self.app).is_none_or(|end_us| closed_us + 20_000 < end_us) => {
                 format!(", closed its port {}", after(closed_us))

@@ -7,7 +7,7 @@ use crate::{
     check::record::{Cause, Explanation},
     evidence::{
         Disposition,
-        words::{called, is_container_init, is_shell, passes_to_group},
+        words::{called, is_container_init, is_shell, passes_to_group, sets_signals_anew},
     },
 };
 
@@ -19,8 +19,22 @@ impl Story<'_> {
         let known_as = if is_shell(top) { called(top) } else { name.to_owned() };
         let went = format!("{signal} went to {known_as} ({}), not to {below}", seat(top));
         if self.ended_by_itself(top) {
-            if self.top_left_first() {
+            // What ended at the same time may have had nothing to do with it.
+            let died = self.status(top) == Some(Status::Signal(signal)) && top.sigterm == Disposition::Default;
+            if self.top_left_first() || (died && !self.was_received()) {
                 return self.left_first(&went);
+            }
+            if let Some(Status::Signal(other)) = self.status(self.app).filter(|&status| {
+                ![Status::Signal(signal), Status::SIGKILL].contains(&status) && self.second_signal().is_none()
+            }) {
+                let (app, lost) = (self.name(), self.with_requests());
+                let text = format!(
+                    "{went}. {app} got {other} instead and {}{lost}; {name} {}.",
+                    self.end(self.app),
+                    self.end(top)
+                );
+                let change = format!("have {name} pass {signal} on as it is, or give {app} a handler for {other}.");
+                return Explanation::new(Cause::NotPassedOn, text).change(change);
             }
             let text = format!(
                 "{went}. {name} passed it on and waited: {}{} {}; then {name} {}.",
@@ -65,15 +79,21 @@ impl Story<'_> {
             let text = format!("{went}. {how}. {then}.");
             let change = if is_shell(top) {
                 "wait again: a trap interrupts `wait`, so call it in a loop until the app is gone.".to_owned()
-            } else {
+            } else if self.between().any(is_shell) {
                 format!(
                     "`exec` in the shell below {name}, so that {} is its own child, which it waits for.",
                     self.name()
                 )
+            } else {
+                format!("let {name} wait until {} is gone before it ends, or start {0} without it.", self.name())
             };
             return Explanation::new(Cause::LeftEarly, text).change(change);
         }
-        let how = if self.status(top) == Some(Status::Signal(self.signal)) {
+        let has_handler = top.sigterm != Disposition::Default && !sets_signals_anew(top);
+        let how = if self.status(top) == Some(Status::Signal(self.signal)) && has_handler {
+            let when = self.ended_us(top).map_or("later".to_owned(), after);
+            format!("{name} took it and then ended by it {when}, and {} never got it", self.name())
+        } else if self.status(top) == Some(Status::Signal(self.signal)) {
             format!("It died of it {} and passed nothing on", self.ended_us(top).map_or("later".to_owned(), after))
         } else {
             format!("{name} {}, and {} never got it", self.end(top), self.name())
@@ -95,9 +115,10 @@ impl Story<'_> {
         if !self.was_cut(self.app) || !matches!(self.status(top), Some(Status::Code(_))) {
             return None;
         }
-        if is_shell(top) && top.sigterm == Disposition::Caught {
+        if top.sigterm == Disposition::Caught && (is_shell(top) || self.between().next().is_none()) {
+            let took = if is_shell(top) { "ran its trap" } else { "took it" };
             return Some(format!(
-                "{name} ran its trap and left: it {}, without waiting until {} was gone",
+                "{name} {took} and left: it {}, without waiting until {} was gone",
                 self.end(top),
                 self.name()
             ));
@@ -128,20 +149,15 @@ impl Story<'_> {
                 let text = format!("{went}. {name} blocks it: it stays pending. {lasted}");
                 Explanation::new(Cause::Held, text).change(self.reach_the_app())
             }
+            Disposition::Caught if is_shell(top) && self.in_the_foreground().is_ok_and(|child| child.is_some()) => {
+                self.trap_without_effect(went, &lasted)
+            }
             _ if self.app.sigterm == Disposition::Ignored => {
                 let text = format!("{went}. {name} takes it and stays; {} ignores it (SIG_IGN). {lasted}", self.name());
                 Explanation::new(Cause::Ignored, text)
                     .change(format!("a handler for {} instead of SIG_IGN.", self.signal))
             }
-            Disposition::Caught if is_shell(top) => {
-                let text = format!(
-                    "{went}. {name} has a trap, but waits for its foreground child before it runs it: {} never got it. \
-                     {lasted}",
-                    self.name()
-                );
-                let change = "`exec` the app; or start it with `&`, pass the signal on in the trap, and `wait` until it is gone.";
-                Explanation::new(Cause::WaitsForChild, text).change(change)
-            }
+            Disposition::Caught if is_shell(top) => self.trap_without_effect(went, &lasted),
             // A wrapper that takes it passes it on as a rule; an app that would be spared it as PID 1 is not PID 1 here.
             _ if top.is_init() && self.app.sigterm == Disposition::Default => {
                 let text = format!("{went}. {name} took it and stayed, and so did {}. {lasted}", self.name());
@@ -153,5 +169,33 @@ impl Story<'_> {
                 Explanation::new(Cause::NoReaction, text).change(self.reach_the_app())
             }
         }
+    }
+
+    /// The top is a shell with a trap, and the app never got the signal.
+    fn trap_without_effect(&self, went: &str, lasted: &str) -> Explanation {
+        let (name, app) = (label(self.top), self.name());
+        let (cause, what) = match self.in_the_foreground() {
+            Ok(Some(child)) if child.pid == self.app.pid || self.is_above_the_app(child) => {
+                (Cause::WaitsForChild, "but waits for its foreground child before it runs it".to_owned())
+            }
+            Ok(Some(child)) => (
+                Cause::WaitsForChild,
+                format!("but waits for {}, its foreground child, before it runs it", label(child)),
+            ),
+            Ok(None) => {
+                (Cause::NotPassedOn, "which it runs at once, since it has nothing in the foreground".to_owned())
+            }
+            Err(()) => {
+                (Cause::NotPassedOn, "which it runs at once unless it has something in the foreground".to_owned())
+            }
+        };
+        let text = format!("{went}. {name} has a trap, {what}: {app} never got it. {lasted}");
+        let change = match (cause, self.in_the_foreground()) {
+            (Cause::WaitsForChild, _) | (_, Err(())) => {
+                "`exec` the app; or start it with `&`, pass the signal on in the trap, and `wait` until it is gone."
+            }
+            _ => "`exec` the app; or pass the signal on to it in the trap, and `wait` until it is gone.",
+        };
+        Explanation::new(cause, text).change(change)
     }
 }

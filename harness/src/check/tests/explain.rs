@@ -18,6 +18,15 @@ use crate::{
     },
 };
 
+const PYTHON: (&str, &str) = ("python3 run.py", "/usr/bin/python3");
+const INT: Status = Status::Signal(Signal::INT);
+
+/// The app as a shell starts it with `&`.
+fn in_the_background(mut observed: Observed) -> Observed {
+    observed.before.as_mut().unwrap().processes[1].process.sigquit = Some(Ignored);
+    observed
+}
+
 #[test]
 fn where_the_signal_went() {
     let lost = |observed: Observed| observed.request(-50, 10, Fate::Reset, None);
@@ -138,6 +147,37 @@ fn where_the_signal_went() {
             Cause::WaitsForChild,
             "waits for its foreground child",
             Some("`&`"),
+        ),
+        (
+            "trap that passes nothing on",
+            in_the_background(
+                drill(true, &[row(SH, Caught, KILLED, Some(10_010)), row(APP, Caught, KILLED, Some(10_009))])
+                    .sigkill(10_000),
+            ),
+            Cause::NotPassedOn,
+            "dash has a trap, which it runs at once, since it has nothing in the foreground: node never got it",
+            Some("pass the signal on to it in the trap"),
+        ),
+        (
+            "wrapper that leaves at once, PID 1",
+            lost(drill(true, &[row(PYTHON, Caught, OK, Some(2)), row(APP, Caught, KILLED, Some(1))])),
+            Cause::LeftEarly,
+            "run.py took it and left: it exited 0 at once, without waiting until node was gone",
+            Some("let run.py wait until node is gone"),
+        ),
+        (
+            "wrapper that leaves at once, not PID 1",
+            drill(false, &[row(PYTHON, Caught, OK, Some(2)), row(APP, Caught, OK, Some(900))]).closed(5),
+            Cause::LeftEarly,
+            "run.py passed it on, but left first",
+            Some("let run.py wait until node is gone"),
+        ),
+        (
+            "init that passes another signal on",
+            lost(drill(true, &[row(TINI, WaitedFor, Status::Code(130), Some(6)), row(APP, Caught, INT, Some(5))])),
+            Cause::NotPassedOn,
+            "node got SIGINT instead and was killed by SIGINT at once, and 1 request with it; tini exited 130 at once",
+            Some("have tini pass SIGTERM on as it is"),
         ),
         (
             "init",

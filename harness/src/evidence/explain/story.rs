@@ -4,7 +4,7 @@ use scenarios::{EventKind, Scenario, Signal, Span, Status, Tick, WorkerId};
 
 use crate::{
     evidence::{
-        Disposition, Evidence, Kernel, ProcessFacts, Snapshot,
+        Disposition, Evidence, Kernel, ProcessFacts,
         kernel::{SignalRecord, Step},
         words::count,
     },
@@ -124,18 +124,7 @@ impl<'a> Story<'a> {
     /// What a shell at the top runs in the foreground: it does not run a trap before that has ended. `None` where it is known to
     /// run nothing there; an error where that can't be told, since the child minds SIGQUIT itself.
     pub(super) fn in_the_foreground(&self) -> Result<Option<&'a ProcessFacts>, ()> {
-        let children = self.evidence.before.iter().flat_map(Snapshot::alive);
-        let mut unknown = false;
-        for child in children.filter(|process| process.parent == self.top.pid) {
-            match (self.top.sigquit, child.sigquit) {
-                (Some(Disposition::Default | Disposition::Caught), Some(Disposition::Default)) => {
-                    return Ok(Some(child));
-                }
-                (Some(Disposition::Default | Disposition::Caught), Some(Disposition::Ignored)) => {}
-                _ => unknown = true,
-            }
-        }
-        if unknown { Err(()) } else { Ok(None) }
+        self.evidence.before.as_ref().map_or(Err(()), |before| before.in_the_foreground(self.top))
     }
 
     /// Whether the worker runs in this process or below it.

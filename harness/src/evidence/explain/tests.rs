@@ -227,7 +227,7 @@ fn a_program_that_is_no_shell_is_not_told_of_as_one() {
 #[test]
 fn a_signal_that_is_passed_on_as_another_is_told() {
     let init = ("dumb-init -r 15:2 app", "/usr/bin/dumb-init");
-    let int = Status::Signal(Signal::from_number(2).unwrap());
+    let int = Status::Signal(Signal::INT);
     let case = below(true, init, (WaitedFor, Status::Code(130), Some(300)), (Caught, int, Some(300))).loses_it(300);
     let words = ["The worker got SIGINT instead and died of it at once, and 1 invocation", "dumb-init exited 130"];
     assert_told(&case, Cause::NotPassedOn, &words, Some("pass SIGTERM on as it is"));

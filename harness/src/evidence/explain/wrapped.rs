@@ -9,10 +9,13 @@ use super::{
 use crate::evidence::{
     Disposition, ProcessFacts,
     kernel::{Kernel, Step},
-    words::{called, is_container_init, is_shell, passes_to_group},
+    words::{called, is_container_init, is_shell, passes_to_group, sets_signals_anew},
 };
 
 const PASS_ON: &str = "`exec` the worker; or pass SIGTERM on to it in the shell's trap, and `wait` until it is gone.";
+
+const START_BEHIND: &str =
+    "`exec` the worker; or start it with `&`, pass SIGTERM on in a trap, and `wait` until it is gone.";
 
 impl<'a> Story<'a> {
     pub(super) fn to_the_top(&self) -> Explanation {
@@ -126,7 +129,7 @@ impl<'a> Story<'a> {
 
     fn top_died(&self, went: &str) -> Explanation {
         let (name, when, alone) = (self.top.program(), self.when(self.top), self.alone());
-        if self.top.sigterm != Disposition::Default {
+        if self.top.sigterm != Disposition::Default && !sets_signals_anew(self.top) {
             // It took it first, and whatever it did with it did not get as far as the worker.
             let never = self.never_got_it();
             let text = format!("{went}. {name} took it, and was killed by SIGTERM {when}. {never}, and {alone}.");
@@ -274,7 +277,8 @@ impl<'a> Story<'a> {
                     Err(()) => "which it runs at once unless it has something in the foreground",
                 };
                 let text = format!("{went}. {name} has a trap, {when}; the worker never got it. {lasted}");
-                Explanation::new(Cause::NotPassedOn, text).change(PASS_ON)
+                let change = if self.in_the_foreground().is_ok() { PASS_ON } else { START_BEHIND };
+                Explanation::new(Cause::NotPassedOn, text).change(change)
             }
             Disposition::Caught | Disposition::WaitedFor => {
                 let text = format!("{went}. {name} takes it and stayed, and the worker never got it. {lasted}");
@@ -300,11 +304,9 @@ impl<'a> Story<'a> {
             "{went}. {name} has a handler, but waits for its foreground child{child}before it does anything: the worker never got \
              it. {lasted}"
         );
-        let background =
-            "`exec` the worker; or start it with `&`, pass SIGTERM on in a trap, and `wait` until it is gone";
         let change = match worker.sigterm {
-            Disposition::Default | Disposition::Ignored => format!("{background}. It needs a handler for it too."),
-            _ => format!("{background}."),
+            Disposition::Default | Disposition::Ignored => format!("{START_BEHIND} It needs a handler for it too."),
+            _ => START_BEHIND.to_owned(),
         };
         Explanation::new(Cause::WaitsForChild, text).change(change)
     }
