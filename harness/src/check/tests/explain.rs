@@ -1,6 +1,6 @@
 use scenarios::{Signal, Status};
 
-use super::{APP, C143, KILLED, OK, SH, TERMED, TINI, row};
+use super::{APP, C143, KILLED, OK, SH, TERMED, TINI, row, waiting};
 use crate::{
     check::{
         explain,
@@ -142,8 +142,10 @@ fn where_the_signal_went() {
         ),
         (
             "trap with a foreground child",
-            drill(true, &[row(SH, Caught, KILLED, Some(10_010)), row(APP, Caught, KILLED, Some(10_009))])
-                .sigkill(10_000),
+            waiting(
+                drill(true, &[row(SH, Caught, KILLED, Some(10_010)), row(APP, Caught, KILLED, Some(10_009))])
+                    .sigkill(10_000),
+            ),
             Cause::WaitsForChild,
             "waits for its foreground child",
             Some("`&`"),

@@ -8,7 +8,7 @@ mod verdict;
 
 use scenarios::Status;
 
-use super::samples::Process;
+use super::{record::Observed, samples::Process};
 use crate::evidence::Disposition;
 
 const APP: (&str, &str) = ("node server.js", "/usr/bin/node");
@@ -22,6 +22,12 @@ fn row(
     at_ms: Option<i64>,
 ) -> Process {
     (argv, exe, disposition, status, at_ms)
+}
+
+/// The first process, dash, sits in wait(2) as it does for a foreground child.
+fn waiting(mut observed: Observed) -> Observed {
+    observed.before.as_mut().unwrap().processes[0].process.waits_for_child = true;
+    observed
 }
 
 const OK: Status = Status::SUCCESS;

@@ -1,6 +1,6 @@
 use scenarios::Status;
 
-use super::{APP, C143, KILLED, OK, SH, TERMED, TINI, row};
+use super::{APP, C143, KILLED, OK, SH, TERMED, TINI, row, waiting};
 use crate::{
     check::{
         explain,
@@ -75,8 +75,8 @@ fn pairs() -> Vec<(&'static str, Record)> {
             .request(-100, 100, Fate::Reset, None)
     };
     let waits = |pid1| {
-        cut(drill(pid1, &[row(SH, Caught, KILLED, Some(10_010)), row(APP, Caught, KILLED, Some(10_009))])
-            .sigkill(10_000))
+        waiting(cut(drill(pid1, &[row(SH, Caught, KILLED, Some(10_010)), row(APP, Caught, KILLED, Some(10_009))])
+            .sigkill(10_000)))
     };
     let below_init = |pid1| {
         cut(drill(
