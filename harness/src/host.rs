@@ -234,9 +234,9 @@ fn behaviour(events: &[Observed], top: Option<i32>) -> Result<CustomBehaviour, S
                 found.status = status;
                 break;
             }
-            (EventKind::WorkerOrphaned { .. }, Effect::Drained) => break,
-            (EventKind::WorkerOrphaned { status, .. }, _) => {
-                found = CustomBehaviour { effect: Effect::Orphaned, status, ..found };
+            (EventKind::WorkerOrphaned { status, .. }, told) => {
+                let drains_alone = told == Effect::Drained;
+                found = CustomBehaviour { effect: Effect::Orphaned, status, drains_alone, ..found };
                 break;
             }
             (EventKind::WorkerExited { status, .. }, _) => {
@@ -298,6 +298,14 @@ mod tests {
         {
             let found = behaviour(&observed(&[ready, sent, kill, end]), Some(7)).unwrap();
             assert_eq!((found.effect, found.dies_with_top), (Effect::Ignored, dies), "{end:?}");
+        }
+        let orphaned = EventKind::WorkerOrphaned { worker: W, status: Status::CODE_143 };
+        for (kinds, drains_alone) in
+            [(&[ready, sent, withdrawn, orphaned][..], true), (&[ready, sent, orphaned], false)]
+        {
+            let found = behaviour(&observed(kinds), Some(7)).unwrap();
+            let seen = (found.effect, found.status, found.drains_alone);
+            assert_eq!(seen, (Effect::Orphaned, Status::CODE_143, drains_alone));
         }
         let becomes = behaviour(&observed(&[ready, sent, exited(Status::CODE_143)]), Some(9)).unwrap();
         assert_eq!((becomes.status, becomes.top_stays), (Status::CODE_143, false));

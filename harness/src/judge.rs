@@ -3,8 +3,7 @@
 use std::fs;
 
 use scenarios::{
-    CustomBehaviour, Effect, Entrypoint, Expectation, Host, Outcome, Scenario, Schedule, ShellBehaviour, Signal,
-    expect, prediction::WorkerFate,
+    CustomBehaviour, Effect, Entrypoint, Expectation, Host, Outcome, Scenario, Schedule, ShellBehaviour, Signal, expect,
 };
 use worker::warm::{Standing, Warm};
 
@@ -154,12 +153,8 @@ async fn prepare(setup: &Setup<'_>, shell: ShellBehaviour, stop: &StopPipe) -> a
         if measured.top_stays { "stays the worker's parent" } else { "becomes the worker" }
     )];
     // Both are there to be doubted: what is said, and what one idle worker has shown.
-    if predicted.is_some_and(|reaction| reaction.worker == WorkerFate::DrainedAlone) {
-        remarks.push(
-            "By the rules for command lines the worker drains alone, after its first process has left: no effect stands for \
-             that, and an idle worker does not show it."
-                .to_owned(),
-        );
+    if measured.effect == effect && measured.drains_alone {
+        remarks.push("The worker was told as well: it drains alone, after its first process has left.".to_owned());
     }
     let others = [
         (format!("{}{} showed", with[..1].to_uppercase(), &with[1..]), Some(measured.effect)),

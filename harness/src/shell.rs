@@ -77,7 +77,8 @@ impl OnSigterm {
             Top::Stuck => Status::SIGKILL,
         };
         let effect = reaction.effect().unwrap_or(Effect::Ignored);
-        Some(CustomBehaviour { status, ..CustomBehaviour::of_init(effect) })
+        let drains_alone = reaction.worker == scenarios::prediction::WorkerFate::DrainedAlone;
+        Some(CustomBehaviour { status, drains_alone, ..CustomBehaviour::of_init(effect) })
     }
 }
 

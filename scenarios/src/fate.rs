@@ -40,17 +40,21 @@ impl Effect {
     /// before they end. Of a trace of the model it is the effect that was expected.
     #[must_use]
     pub fn seen_in<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<Effect> {
-        let mut told: Option<WorkerId> = None;
-        let mut ready = false;
+        let (mut told, mut ready, mut withdrew) = (None, false, None);
         for event in events {
+            // Only in the tick of the signal can its top leave a worker that drains.
+            if withdrew.is_some_and(|tick| event.t > tick) {
+                break;
+            }
             match event.kind {
                 // It is worker 1 that is told, and nobody else.
                 EventKind::WorkerReady { worker } if told.is_none() => ready |= worker == WorkerId::FIRST,
                 EventKind::SigtermSent { worker } => told = Some(worker),
                 kind if told.is_none() || kind.worker() != told => {}
-                EventKind::ReadinessWithdrawn { .. } => return Some(Effect::Drained),
+                EventKind::ReadinessWithdrawn { .. } => withdrew = Some(event.t),
                 EventKind::SigtermIgnored { .. } => return Some(Effect::Ignored),
                 EventKind::WorkerOrphaned { .. } => return Some(Effect::Orphaned),
+                EventKind::WorkerExited { .. } | EventKind::SigkillSent { .. } if withdrew.is_some() => break,
                 // One that still boots has no readiness to withdraw, and owns nothing.
                 EventKind::WorkerExited { status, .. } if status == Status::SUCCESS && !ready => {
                     return Some(Effect::Drained);
@@ -59,7 +63,7 @@ impl Effect {
                 _ => {}
             }
         }
-        None
+        withdrew.map(|_| Effect::Drained)
     }
 }
 
@@ -85,6 +89,9 @@ pub struct CustomBehaviour {
     /// Whether the worker dies with the top all the same (PR_SET_PDEATHSIG(2const)), as with `unshare --kill-child`.
     #[serde(default)]
     pub dies_with_top: bool,
+    /// Whether an orphaned worker was told to stop as well, as behind `tini -g` and a shell: it drains alone.
+    #[serde(default)]
+    pub drains_alone: bool,
 }
 
 impl CustomBehaviour {
@@ -97,7 +104,7 @@ impl CustomBehaviour {
             Effect::Terminated => Status::CODE_143,
             Effect::Ignored | Effect::Orphaned => Status::SIGTERM,
         };
-        CustomBehaviour { effect, status, top_stays: true, dies_with_top: false }
+        CustomBehaviour { effect, status, top_stays: true, dies_with_top: false, drains_alone: false }
     }
 }
 
@@ -139,6 +146,8 @@ pub struct Fate {
     pub status: Status,
     /// Whether SIGKILL to the top leaves the worker alive.
     pub survives_sigkill: bool,
+    /// Whether a worker that is orphaned by SIGTERM drains, and ends by itself.
+    pub drains_alone: bool,
 }
 
 /// The posture of worker 1 when SIGTERM comes: a handler that is not there yet is no handler.
@@ -166,7 +175,8 @@ pub fn fate(scenario: &Scenario, host: &Host) -> Fate {
         Top::Trap => &[Manner::FORWARDING_TRAP],
         Top::Custom(custom) => {
             let survives_sigkill = custom.top_stays && !custom.dies_with_top && !pid_namespace;
-            return Fate { effect: custom.effect, status: custom.status, survives_sigkill };
+            let drains_alone = custom.effect == Effect::Orphaned && custom.drains_alone;
+            return Fate { effect: custom.effect, status: custom.status, survives_sigkill, drains_alone };
         }
     };
     let reaction = predict(chain, pid_namespace, posture);
@@ -178,6 +188,7 @@ pub fn fate(scenario: &Scenario, host: &Host) -> Fate {
             prediction::Top::Stuck => Status::SIGKILL,
         },
         survives_sigkill: !chain.is_empty() && !pid_namespace,
+        drains_alone: reaction.worker == prediction::WorkerFate::DrainedAlone,
     }
 }
 
@@ -246,7 +257,10 @@ mod tests {
             let host = Host { shell, custom: Some(seen) };
             for form in [Entrypoint::Script, Entrypoint::ScriptTrap] {
                 let found = fate(&scenario(form, false, OnSigterm::Drain), &host);
-                assert_eq!(found, Fate { effect: Ignored, status: Status::SIGTERM, survives_sigkill: true });
+                assert_eq!(
+                    found,
+                    Fate { effect: Ignored, status: Status::SIGTERM, survives_sigkill: true, drains_alone: false }
+                );
             }
             // There is no shell in front of these.
             for form in [Entrypoint::Exec, Entrypoint::ShellExec, Entrypoint::ScriptExec] {
@@ -264,7 +278,7 @@ mod tests {
         let declared = Host { shell: ShellBehaviour::Stays, custom: None };
         assert_eq!(
             fate(&custom, &declared),
-            Fate { effect: Terminated, status: Status::CODE_143, survives_sigkill: true }
+            Fate { effect: Terminated, status: Status::CODE_143, survives_sigkill: true, drains_alone: false }
         );
         let behaviour = CustomBehaviour { top_stays: false, ..CustomBehaviour::of_init(Drained) };
         let measured = Host { custom: Some(behaviour), ..declared };

@@ -277,7 +277,7 @@ impl<'a> Play<'a> {
         }
         self.emit(EventKind::SigtermSent { worker });
         self.signalled = true;
-        if self.fate.effect == Effect::Drained {
+        if self.fate.effect == Effect::Drained || self.fate.drains_alone {
             self.workers[FIRST].life = Life::Draining;
             self.emit(EventKind::ReadinessWithdrawn { worker });
         }

@@ -240,6 +240,7 @@ impl<'a> Run<'a> {
             let Some((at_ns, wake)) = self.woken.recv().await else { break };
             self.wake(at_ns, wake)?;
         }
+        self.collector.wait_for_dying();
         self.collector.look_again(Look::AtEnd, |noted| drop(self.tasks.spawn_local(noted)));
         self.tasks.abort_all();
         let wall_ms = (clock::now_ns() - self.started_ns) / 1_000_000;

@@ -65,17 +65,7 @@ impl Run<'_> {
     fn top_ended(&mut self, at_ns: u64, worker: WorkerId) -> anyhow::Result<bool> {
         let Some(top) = self.tops.remove(&worker) else { return Ok(false) };
         // What it said before it ended comes before its end.
-        let mut finished = false;
-        while let Some((notices, pid)) = self.sockets.get(&worker).and_then(|socket| socket.try_next()) {
-            for notice in notices {
-                let input = Input::Notified { worker, notice, pid };
-                self.see(&input);
-                finished |= self.handle(at_ns, input)?;
-            }
-        }
-        while let Some(message) = self.pipes.get(&worker).and_then(|(pipe, _)| pipe.try_next()) {
-            finished |= self.hear_by_pipe(at_ns, worker, &message)?;
-        }
+        let mut finished = self.hear_what_came(at_ns, worker)?;
         match top.reap() {
             Err(top) => {
                 self.tops.insert(worker, top);
@@ -89,6 +79,10 @@ impl Run<'_> {
                     self.reactions.sigkill_reaped_us = Some(clock::now_ns().saturating_sub(*sent_ns) / 1000);
                 }
                 let below = self.below.remove(&worker).unwrap_or_default();
+                if self.stepped_ns.is_some() {
+                    // What dies with its parent does so at the moment at hand.
+                    self.collector.wait_for_dying();
+                }
                 let lives = |process: &Other| !process.has_ended() && !process::is_dying(process.pid());
                 let mut survivors: Vec<Other> = below.into_iter().filter(lives).collect();
                 // What else the worker had started makes no orphan of it.
@@ -96,6 +90,8 @@ impl Run<'_> {
                     self.drill.left_over(worker, &survivors.iter().map(Other::pid).collect::<Vec<i32>>());
                     survivors.clear();
                 }
+                // Whoever is seen to have ended by now may have said something since.
+                finished |= self.hear_what_came(at_ns, worker)?;
                 if self.setup.fault == Some(Fault::WaitsForLeaderOnly) {
                     survivors.clear();
                 }
@@ -112,6 +108,37 @@ impl Run<'_> {
                 Ok(finished | self.handle(at_ns, Input::TopEnded { worker, status, survivors: pids })?)
             }
         }
+    }
+
+    /// Takes in what a worker has said by now, be it in the queue or not yet.
+    fn hear_what_came(&mut self, at_ns: u64, worker: WorkerId) -> anyhow::Result<bool> {
+        let mut finished = false;
+        let mut queued = Vec::new();
+        while let Ok(next) = self.woken.try_recv() {
+            queued.push(next);
+        }
+        for (said_ns, wake) in queued {
+            match wake {
+                Wake::Input(Input::Notified { worker: speaker, .. }) | Wake::ByPipe(speaker, _)
+                    if speaker == worker =>
+                {
+                    finished |= self.wake(said_ns, wake)?;
+                }
+                // Everything else keeps its turn.
+                _ => drop(self.wakes.send((said_ns, wake))),
+            }
+        }
+        while let Some((notices, pid)) = self.sockets.get(&worker).and_then(|socket| socket.try_next()) {
+            for notice in notices {
+                let input = Input::Notified { worker, notice, pid };
+                self.see(&input);
+                finished |= self.handle(at_ns, input)?;
+            }
+        }
+        while let Some(message) = self.pipes.get(&worker).and_then(|(pipe, _)| pipe.try_next()) {
+            finished |= self.hear_by_pipe(at_ns, worker, &message)?;
+        }
+        Ok(finished)
     }
 
     /// A pipe does not tell who wrote to it; the speaker says its number, which is that of its own PID namespace.

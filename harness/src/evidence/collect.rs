@@ -96,6 +96,11 @@ impl Collector {
         self.watch.keep_time(stepped_ns);
     }
 
+    /// Waits for those that are on their way out.
+    pub fn wait_for_dying(&self) {
+        self.watch.wait_for_dying();
+    }
+
     /// A worker told at `at_ns` that it got SIGTERM from this pid.
     pub fn received(&mut self, worker: WorkerId, from_pid: Option<i32>, at_ns: u64) {
         if self.target.is_some_and(|(target, _)| target == worker) {

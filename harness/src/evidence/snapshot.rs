@@ -1,6 +1,6 @@
 //! Process trees at one moment, and what became of each process in them.
 
-use std::{cell::Cell, collections::BTreeMap, pin::Pin, rc::Rc};
+use std::{cell::Cell, collections::BTreeMap, pin::Pin, rc::Rc, time::Duration};
 
 use scenarios::{Schedule, Signal, Status, Tick};
 use serde::{Deserialize, Serialize};
@@ -135,6 +135,9 @@ pub struct Watch {
     stepped_ns: Rc<Cell<Option<u64>>>,
 }
 
+/// How long a process is waited for that is on its way out.
+const DYING: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 struct Known {
     process: Other,
@@ -181,10 +184,7 @@ impl Watch {
     /// Looks at the tree below `top`, and at what was known before and has lost its parent. `spawn` is given a future
     /// for each process that is new, which is to be polled until it is done.
     pub fn look(&mut self, top: Option<i32>, mut spawn: impl FnMut(EndNoted)) -> Snapshot {
-        for known in self.known.iter().filter(|known| known.ended.get().is_none() && known.process.has_ended()) {
-            // Its future has not had its turn yet.
-            known.ended.set(Some(Ended::now(&self.stepped_ns)));
-        }
+        self.note_ends();
         // A number that was held and is not any more may have gone to another process since.
         let top = top.filter(|&top| self.holds(top) || self.known.iter().all(|known| known.process.pid() != top));
         let alive = self.known.iter().filter(|known| known.ended.get().is_none());
@@ -195,6 +195,23 @@ impl Watch {
             self.hold(node.process.pid, &mut spawn);
         }
         Snapshot { at_us, processes }
+    }
+
+    /// Notes the ends of those whose future has not had its turn yet.
+    fn note_ends(&self) {
+        for known in self.known.iter().filter(|known| known.ended.get().is_none() && known.process.has_ended()) {
+            known.ended.set(Some(Ended::now(&self.stepped_ns)));
+        }
+    }
+
+    /// Waits for those that are on their way out, such as one that is killed with its parent, and notes their ends.
+    pub fn wait_for_dying(&self) {
+        for known in self.known.iter().filter(|known| known.ended.get().is_none()) {
+            if !known.process.has_ended() && process::is_dying(known.process.pid()) {
+                known.process.wait_at_most(DYING);
+            }
+        }
+        self.note_ends();
     }
 
     fn holds(&self, pid: i32) -> bool {

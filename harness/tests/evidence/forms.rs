@@ -89,6 +89,35 @@ fn a_drain_behind_a_script_that_reports_143_is_a_drain() {
     }
 }
 
+/// The worker is told, and its first process does not wait for it: cut as PID 1, elsewhere it drains alone.
+#[test]
+fn a_first_process_that_leaves_before_the_worker() {
+    let once: &[&str] = &["dash", "-c", "{worker} & w=$!; trap 'kill $w' TERM; wait $w"];
+    let group: &[&str] = &["tini", "-g", "--", "dash", "-c", "{worker}; true"];
+    let alone: &[&str] = &["passed it on", "went on alone and exited 0"];
+    check(&[
+        (
+            once,
+            true,
+            Drain,
+            LeftEarly,
+            &["exited 143 at once", "its end cut the worker"],
+            Some("pass SIGTERM on to it"),
+        ),
+        (once, false, Drain, LeftEarly, alone, Some("wait again")),
+        (group, true, Drain, LeftEarly, &["exited 143 at once", "its end cut the worker"], Some("`exec`")),
+        (group, false, Drain, LeftEarly, alone, Some("`exec`")),
+    ]);
+    for words in [once, group] {
+        let Some(found) = drilled(words, false, Drain) else { continue };
+        assert!(
+            found.reasons.iter().any(|reason| reason.contains("it drains alone")),
+            "{words:?}: {:?}",
+            found.reasons
+        );
+    }
+}
+
 #[test]
 fn programs_that_are_no_shells() {
     let python = ["import signal,subprocess,sys", "p=subprocess.Popen(sys.argv[1:])"].join(";");

@@ -63,15 +63,15 @@ pub struct Reaction {
 }
 
 impl Reaction {
-    /// The effect in the language of scenarios, or `None` where the four effects have no word for it: a worker that
-    /// drains by itself, and a top that is gone before the signal.
+    /// The effect in the language of scenarios, or `None` where the four effects have no word for it: a top that is gone
+    /// before the signal. A worker that drains alone is an orphan, too.
     #[must_use]
     pub fn effect(&self) -> Option<Effect> {
         match (self.top, self.worker) {
-            (Top::Gone(_), _) | (_, WorkerFate::DrainedAlone) => None,
+            (Top::Gone(_), _) => None,
             (_, WorkerFate::Drained) => Some(Effect::Drained),
             (_, WorkerFate::Died | WorkerFate::Cut) => Some(Effect::Terminated),
-            (_, WorkerFate::Orphaned) => Some(Effect::Orphaned),
+            (_, WorkerFate::Orphaned | WorkerFate::DrainedAlone) => Some(Effect::Orphaned),
             (_, WorkerFate::Stuck) => Some(Effect::Ignored),
         }
     }

@@ -198,5 +198,5 @@ fn a_worker_that_is_told_and_then_cut_was_told() {
     assert_eq!([Drain, Default, Ignore].map(|posture| told(&group, posture)), [true, true, false]);
     assert_eq!([Drain, Default, Ignore].map(|posture| told(&alone, posture)), [false; 3]);
     assert_eq!(group.predict(true, Drain).effect(), Some(crate::Effect::Terminated));
-    assert_eq!(group.predict(false, Drain).effect(), None);
+    assert_eq!(group.predict(false, Drain).effect(), Some(crate::Effect::Orphaned));
 }

@@ -110,9 +110,14 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
 pub(crate) fn host() -> impl Strategy<Value = Host> {
     let shell = select(vec![ShellBehaviour::Stays, ShellBehaviour::BecomesWorker]);
     let status = select(vec![Status::SIGTERM, Status::CODE_143, Status::Code(1), Status::SUCCESS]);
-    let custom =
-        (effect(), status, any::<bool>(), any::<bool>()).prop_map(|(effect, status, top_stays, dies_with_top)| {
-            CustomBehaviour { effect, status, top_stays, dies_with_top }
-        });
+    let custom = (effect(), status, any::<[bool; 3]>()).prop_map(
+        |(effect, status, [top_stays, dies_with_top, drains_alone])| CustomBehaviour {
+            effect,
+            status,
+            top_stays,
+            dies_with_top,
+            drains_alone,
+        },
+    );
     (shell, option::of(custom)).prop_map(|(shell, custom)| Host { shell, custom })
 }

@@ -156,7 +156,8 @@ impl Play<'_> {
         }
         self.tell(EventKind::SigtermSent { worker });
         let effect = self.effect(host);
-        if effect == Effect::Drained {
+        let alone = measured(self.scenario, host).is_some_and(|measured| measured.drains_alone);
+        if effect == Effect::Drained || effect == Effect::Orphaned && alone {
             self.workers[0].state = WorkerState::Draining;
             self.workers[0].told_to_drain = true;
             self.tell(EventKind::ReadinessWithdrawn { worker });

@@ -5,6 +5,9 @@ use scenarios::{EventKind, Signal, Status, WorkerId};
 use super::{Drill, Life, Told, Worker};
 use crate::{drill::notify::Notice, record::Part};
 
+/// What is told of an orphan that does not end by itself.
+const CLEANED_UP: &str = "and was cleaned up after the drill";
+
 impl Drill {
     pub(super) fn started(&mut self, at_ns: u64, worker: WorkerId, pid: i32) {
         let initial = self.plan.schedule.tick_at(self.plan.sigterm_ns()) + self.startup != self.ready_at(worker);
@@ -42,11 +45,17 @@ impl Drill {
         if pid.is_some() {
             known.pid = pid;
         }
-        // Nobody waits for the readiness of an orphan.
-        if matches!(known.life, Life::Orphan | Life::Ended(_)) {
-            return;
-        }
         match notice {
+            _ if matches!(known.life, Life::Ended(_)) => {}
+            // Nobody waits for the readiness of an orphan. That it drains is told, whoever was faster, it or its top.
+            Notice::Stopping { .. } if known.life == Life::Orphan => {
+                if known.told == Told::Sigterm {
+                    known.told = Told::Withdrew;
+                    self.late(at_ns, self.plan.sigterm_ns(), Part::Signal);
+                    self.observe(at_ns, EventKind::ReadinessWithdrawn { worker });
+                }
+            }
+            _ if known.life == Life::Orphan => {}
             Notice::Ready => {
                 if self.router.roster_mut().ready(worker).is_ok() {
                     known.was_ready = true;
@@ -108,7 +117,7 @@ impl Drill {
         if orphaned {
             let pids: Vec<String> = survivors.iter().map(i32::to_string).collect();
             self.remarks.push(format!(
-                "{worker} was orphaned: its top ended ({status}), pid {} lived on and was cleaned up after the drill",
+                "{worker} was orphaned: its top ended ({status}), pid {} lived on {CLEANED_UP}",
                 pids.join(", ")
             ));
         } else {
@@ -156,11 +165,21 @@ impl Drill {
     pub(super) fn survivors_ended(&mut self, at_ns: u64, worker: WorkerId) {
         let Some(known) = self.workers.get_mut(&worker) else { return };
         known.life = Life::Ended(at_ns);
+        let told = known.told;
         if let Some(tick) = known.last_commit {
-            let planned = self.plan.schedule.start_of(tick);
-            self.late(at_ns, planned, Part::Exit);
+            let last_commit = self.plan.schedule.start_of(tick);
+            let sigterm = self.plan.sigterm_ns();
+            match told {
+                // With nothing to finish it leaves as soon as it is told.
+                Told::Withdrew if last_commit < sigterm => self.late(at_ns, sigterm, Part::Signal),
+                _ => self.late(at_ns, last_commit, Part::Exit),
+            }
         }
         self.observe(at_ns, EventKind::OrphanExited { worker });
+        let orphaned = format!("{worker} was orphaned");
+        if let Some(remark) = self.remarks.iter_mut().find(|remark| remark.starts_with(&orphaned)) {
+            *remark = remark.replace(CLEANED_UP, "and ended by itself");
+        }
         self.settle_broken(worker);
     }
 }
