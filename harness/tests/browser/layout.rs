@@ -43,6 +43,29 @@ fn on_a_phone_nothing_but_the_lanes_scrolls_sideways() {
     assert_narrow(&page, "long names");
 }
 
+/// What would be cut off on paper, where nothing scrolls, and what could be pressed there.
+const CUT: &str = r"
+const shown = [...document.body.querySelectorAll('*')].filter((one) => one.checkVisibility());
+const cut = (one) => getComputedStyle(one).overflow !== 'visible' && (one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1);
+const form = (one) => one.closest('.unseen, #experiment, select, input, textarea') !== null;
+const pressed = (one) => one.matches('button:not(.lane-name)') || one.matches('.playhead, .curtain');
+return shown.filter((one) => !form(one) && (cut(one) || pressed(one))).map((one) => one.outerHTML.slice(0, 120));";
+
+#[test]
+fn on_paper_all_is_there_that_was_on_the_screen() {
+    let Some(page) = Page::open("") else { return };
+    page.visit("name=my-experiment&initial_workers=12&slots_per_worker=16&request_interval_s=0.1&invocation_s=5&at=60");
+    page.execute("document.getElementById('inspector-json-details').open = true;", &[]);
+    assert_ne!(page.execute(CUT, &[]), json!([]), "on the screen it scrolls");
+    page.devtools("Emulation.setEmulatedMedia", &json!({ "media": "print" }));
+    page.until("nothing is cut off", json!([]), || page.execute(CUT, &[]));
+    let dark = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
+    page.devtools("Emulation.setEmulatedMedia", &json!({ "media": "print", "features": dark }));
+    let ground = "getComputedStyle(document.documentElement).getPropertyValue('--surface')";
+    page.until("paper is light", json!("#ffffff"), || page.value(ground));
+    page.devtools("Emulation.setEmulatedMedia", &json!({ "media": "", "features": [] }));
+}
+
 #[test]
 fn light_and_dark() {
     let Some(page) = Page::open("") else { return };
