@@ -304,7 +304,8 @@ const KEYS = {
   '-': () => player.changeSpeed(-1),
   e: nextSource,
   d: () => byId('decision-search').focus(),
-  x: () => byId('run-start').click(),
+  // A report has the button, and does not show it.
+  x: () => byId('run-start').closest('[hidden]') ?? byId('run-start').click(),
   '?': toggleHelp,
 };
 

@@ -226,6 +226,11 @@ fn a_report_is_the_page_in_a_file() {
     page.press_outside(&[key::END]);
     page.wait_shown("the end", &of_run(600));
     assert!(!page.is("document.getElementById('run-start').checkVisibility()"), "nothing can be run from a file");
+    page.press_outside(&['x']);
+    assert_eq!(verdict(&page), "verdict: MATCHED", "by key neither");
+    page.execute("location.hash = 'run=another'; location.reload();", &[]);
+    page.until_it("told", || page.text("#experiment-problem"), |said| said.contains("another"), String::new);
+    page.wait_shown("the run that there is", &of_run(0));
     if let Some(axe) = axe() {
         assert_eq!(findings(&page, &axe), Vec::<String>::new());
     }
