@@ -2,15 +2,13 @@
 // what should happen, hands the answer to the parts that draw it, and moves all of them when time moves.
 
 import { END, ask, byId, h, seconds, setText } from './dom.js';
+import { inAddress, keep, leave, turnTo, writeNow } from './address.js';
 import { Player } from './player.js';
 import { Experiment } from './experiment.js';
 import { Lanes, lanesTable, legend } from './lanes.js';
 import { Decisions, Inspector, Outcome, Store } from './panels.js';
 import { evidencePanel } from './evidence.js';
 import { Runs } from './runs.js';
-
-/** How long edits pause before the address is written, in milliseconds. */
-const KEEP_AFTER_MS = 100;
 
 /** What is shown. `run` is the document of a run of the shown scenario, also while it goes on, or null. */
 const shown = { model: null, run: null, source: 'expected', worker: 'worker-1', request: null };
@@ -158,9 +156,9 @@ let asked = 0;
 
 /**
  * The experiment was edited: the server is asked what should happen now, and time starts anew. Where it can't be, what was
- * shown stays, and the answer is false.
+ * shown stays, and the answer is false. `chosen` tells that it is another experiment, and not a change of the one before.
  */
-async function edited(scenario, { remember = true } = {}) {
+async function edited(scenario, { remember = true, chosen = false } = {}) {
   const mine = ++asked;
   const began = performance.now();
   let model;
@@ -184,16 +182,9 @@ async function edited(scenario, { remember = true } = {}) {
   // For whoever measures: the time from an edit until all of it is drawn anew.
   performance.clearMeasures('edit');
   performance.measure('edit', { start: began });
-  if (remember) keep(experiment.address(model.scenario));
+  if (remember && (chosen || inAddress().has('run'))) turnTo(experiment.address(model.scenario));
+  else if (remember) keep(experiment.address(model.scenario));
   return true;
-}
-
-let keeping;
-
-/** Writes the address, once edits pause: browsers throttle pages that do so all the time. */
-function keep(address) {
-  clearTimeout(keeping);
-  keeping = setTimeout(() => history.replaceState(null, '', `#${address}`), KEEP_AFTER_MS);
 }
 
 /** Shows what should happen, from its beginning. */
@@ -274,7 +265,7 @@ async function replay(run) {
     return;
   }
   asked += 1;
-  clearTimeout(keeping);
+  writeNow();
   experiment.problems([]);
   runs.forget();
   shown.model = { scenario: run.scenario, effect: run.effect, ...run.expected };
@@ -370,10 +361,14 @@ async function open(hash) {
   const run = address.get('run');
   const trouble = run ? await runs.open(run) : null;
   if (!run || trouble) {
+    const misread = experiment.misread(address);
     const given = experiment.fromAddress(address);
     const opening = experiment.table.presets.find((preset) => preset.name === experiment.table.opening);
     experiment.show(given ?? opening.scenario);
-    const known = await edited(experiment.scenario(), { remember: given !== null });
+    if (misread.length > 0) experiment.problems(misread);
+    // An address that holds a time stays as it is: it can be loaded again.
+    const remember = given !== null && !address.has('at');
+    const known = misread.length === 0 && (await edited(experiment.scenario(), { remember }));
     // An address can hold what is not allowed. Its problems are told, and there is something to look at.
     if (!known && !shown.model) show(await ask('/api/model', { scenario: opening.scenario }));
     if (trouble) runs.problem(trouble);
@@ -384,7 +379,7 @@ async function open(hash) {
 
 addEventListener('hashchange', ({ newURL }) => {
   // An edit that was not written yet may not take the place of what was asked for.
-  clearTimeout(keeping);
+  leave();
   open(new URL(newURL).hash);
 });
 

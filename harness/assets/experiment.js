@@ -15,6 +15,8 @@ const TEXTS = ['name', 'title', 'why'];
 /** What an experiment is called that was given no name. */
 const UNNAMED = { name: 'my-experiment', title: 'My experiment' };
 const LIST = 'list';
+/** What else an address can hold. */
+const NO_FIELDS = ['run', 'at'];
 /** How long typing may pause before it counts as an edit, in milliseconds. */
 const TYPING_MS = 120;
 
@@ -169,7 +171,7 @@ export class Experiment {
     const preset = this.table.presets.find((one) => one.name === name);
     if (!preset) return;
     this.show(preset.scenario);
-    this.edited(this.scenario());
+    this.edited(this.scenario(), { chosen: true });
   }
 
   input(event) {
@@ -252,9 +254,21 @@ export class Experiment {
     return parts.toString();
   }
 
+  /** What an address holds that no control can show, as problems. */
+  misread(parts) {
+    const wrong = [];
+    for (const [name, text] of parts) {
+      if (NO_FIELDS.includes(name)) continue;
+      const field = this.fields.get(name);
+      if (!field) wrong.push({ field: null, message: `The address holds ${JSON.stringify(name)}, which is no field of a scenario.` });
+      else if (!readable(field, text)) wrong.push({ field: name, message: `The address has ${JSON.stringify(text)} here. Allowed is: ${field.allowed}` });
+    }
+    return wrong;
+  }
+
   /** The scenario that the part of an address after `#` holds, or null where it holds none. */
   fromAddress(parts) {
-    const given = [...parts].filter(([name]) => this.controls.has(name));
+    const given = [...parts].filter(([name, text]) => this.controls.has(name) && readable(this.fields.get(name), text));
     if (given.length === 0) return null;
     const preset = this.table.presets.find((one) => one.name === parts.get('name'));
     const scenario = { ...UNNAMED };
@@ -264,6 +278,24 @@ export class Experiment {
       scenario[name] = field.kind === 'entrypoint' && text.startsWith('[') ? parsed(text) : text;
     }
     return scenario;
+  }
+}
+
+/** Whether a control can show what an address says of its field. Whether that is allowed is another question. */
+function readable(field, text) {
+  switch (field.kind) {
+    case 'flag':
+      return text === 'true' || text === 'false';
+    case 'whole':
+    case 'seconds':
+      return text.trim() !== '' && !Number.isNaN(Number(text));
+    case 'choice':
+    case 'effect':
+      return field.choices.includes(text);
+    case 'entrypoint':
+      return field.choices.includes(text) || text.startsWith('[');
+    default:
+      return true;
   }
 }
 

@@ -1,6 +1,7 @@
 // Runs on real processes: starting one, following it while it goes on, cancelling it, and the list of those that are stored.
 
 import { ask, byId, h, sentence, setText } from './dom.js';
+import { inAddress, turnTo } from './address.js';
 import { latenessTable } from './evidence.js';
 
 /** How often a run that goes on is drawn anew at most, in milliseconds; the second where motion is to be reduced. */
@@ -175,8 +176,7 @@ export class Runs {
         return null;
       }
       this.show(run);
-      const named = new URLSearchParams(location.hash.slice(1)).get('run');
-      if (named !== id) history.replaceState(null, '', `#${new URLSearchParams({ run: run.run ?? id })}`);
+      if (inAddress().get('run') !== id) turnTo(new URLSearchParams({ run: run.run ?? id }));
       return null;
     } catch (error) {
       this.problem(error.message);

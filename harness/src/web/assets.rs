@@ -31,8 +31,9 @@ macro_rules! assets {
 }
 
 /// Every file of `harness/assets` but the style; a test sees that none is missing.
-static ASSETS: [Asset; 10] = assets! {
+static ASSETS: [Asset; 11] = assets! {
     "/" => "index.html",
+    "/address.js" => "address.js",
     "/app.js" => "app.js",
     "/dom.js" => "dom.js",
     "/evidence.js" => "evidence.js",

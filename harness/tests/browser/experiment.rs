@@ -5,6 +5,7 @@ use scenarios::{FIELDS, Scenario, catalogue, fields::Kind};
 use crate::{
     expected::{self, scenario},
     page::Page,
+    time::sample,
 };
 
 /// The settings to begin with and the values to try for every field, each of which is to make a difference.
@@ -196,6 +197,65 @@ fn the_experiment_is_in_the_address_and_outlives_a_reload() {
     page.reload();
     page.wait_drawn();
     page.wait_shown("as usual", &expected::shown(&scenario(&[]), 0));
+}
+
+#[test]
+fn what_an_address_holds_that_is_no_experiment_is_told() {
+    let Some(page) = Page::open("") else { return };
+    for (address, field, said) in [
+        ("nonsense=1", None, "\"nonsense\""),
+        ("grace=5&name=my-experiment", None, "\"grace\""),
+        ("pid_namespace=maybe", Some("pid_namespace"), "true or false"),
+        ("on_sigterm=stop", Some("on_sigterm"), "\"stop\""),
+        ("expected_effect=nothing", Some("expected_effect"), "\"nothing\""),
+        ("entrypoint=tini", Some("entrypoint"), "\"tini\""),
+        ("initial_workers=many&grace_period_s=5", Some("initial_workers"), "\"many\""),
+    ] {
+        page.visit(address);
+        let problem = || field.map_or_else(|| page.text("#experiment-problem"), |field| page.problem(field));
+        page.until_it(address, problem, |text| text.contains(said), String::new);
+        page.click("#run-start");
+        assert!(page.text("#run-problem").contains("correct it first"), "{address}: it is run");
+        page.edit(scenarios::Field::named("grace_period_s").unwrap(), "7");
+        page.until("corrected", 0, || page.count(".problem:not([hidden])"));
+    }
+}
+
+#[test]
+fn an_address_with_a_time_can_be_loaded_again() {
+    let Some(page) = Page::open("name=ignored-signal&at=31") else { return };
+    for _ in 0..2 {
+        page.wait_tick("the time of the address", 310);
+        // The address is written after a pause.
+        sample(&page, 15);
+        page.reload();
+        page.wait_drawn();
+    }
+    assert_eq!(page.address("at"), Some("31".to_owned()));
+}
+
+#[test]
+fn the_back_button_leads_to_the_experiment_before() {
+    let Some(page) = Page::open("name=my-experiment") else { return };
+    let (grace, own) = (scenarios::Field::named("grace_period_s").unwrap(), scenario(&["grace_period_s=6"]));
+    page.edit(grace, "5");
+    page.edit(grace, "6");
+    page.pick("#preset", "baseline");
+    let baseline = expected::shown(catalogue::get("baseline").unwrap(), 0);
+    page.wait_shown("a preset", &baseline);
+    page.choose("#run-clock", "stepped");
+    page.click("#run-start");
+    page.until("the verdict", "verdict: MATCHED".to_owned(), || page.text("#verdict"));
+    page.until("it is listed", 1, || page.count("#runs tbody tr td:nth-child(2) [data-verdict=matched]"));
+    page.click("#runs tbody button");
+    page.until_it("its address", || page.address("run"), Option::is_some, String::new);
+    page.execute("history.back();", &[]);
+    page.until("the preset again", (None, "not run".to_owned()), || (page.address("run"), page.text("#verdict")));
+    page.wait_shown("the preset again", &baseline);
+    page.execute("history.back();", &[]);
+    page.wait_shown("the experiment with its last edit", &expected::shown(&own, 0));
+    page.execute("history.forward();", &[]);
+    page.wait_shown("the preset", &baseline);
 }
 
 #[test]

@@ -24,8 +24,9 @@ const PAGE: &str = include_str!("../../../assets/index.html");
 const ANSWERS: &str = include_str!("answers.js");
 
 /// The modules of the page; each one only imports from those before it.
-const MODULES: [(&str, &str); 8] = [
+const MODULES: [(&str, &str); 9] = [
     ("dom", include_str!("../../../assets/dom.js")),
+    ("address", include_str!("../../../assets/address.js")),
     ("player", include_str!("../../../assets/player.js")),
     ("evidence", include_str!("../../../assets/evidence.js")),
     ("experiment", include_str!("../../../assets/experiment.js")),
