@@ -20,7 +20,7 @@ const decisions = new Decisions();
 const inspector = new Inspector(choose);
 const player = new Player({ moved, drawn: (place) => lanes.place(place) });
 const experiment = new Experiment({ edited });
-const runs = new Runs({ scenario: () => (experiment.troubled ? null : shown.model?.scenario), started, live, finished, replay });
+const runs = new Runs({ scenario: () => (experiment.troubled ? null : shown.model?.scenario), started, live, lost, finished, replay });
 
 /** The trace that the panels tell of: what happened where that is to be seen, else what should. */
 function trace() {
@@ -243,6 +243,11 @@ function live(run) {
   shown.run = run;
   draw();
   player.follow(run.observed.view.known_until_tick, run.attempt);
+}
+
+/** Nothing more is known of the run that goes on: time stays where something is known. */
+function lost() {
+  if (shown.run?.observed) player.seek(shown.run.observed.view.known_until_tick, 'drag');
 }
 
 /** A run came to its end, and is shown. */

@@ -39,9 +39,10 @@ export class Runs {
     this.speed.replaceChildren(...speeds.map((one) => h('option', { value: one, selected: one === speed.default }, `${one}×`)));
   }
 
-  /** What is shown does not belong to the experiment any more; a run that goes on goes on, unseen. */
+  /** What is shown does not belong to the experiment any more; a run that goes on goes on, unseen, and another may wait for it. */
   forget() {
     if (this.current) this.current.seen = false;
+    this.startButton.disabled = false;
     this.result.replaceChildren();
     this.badge('');
     this.problem('');
@@ -65,6 +66,7 @@ export class Runs {
       const run = await ask('/api/runs', { scenario, clock, ...(clock === 'stepped' ? {} : { speed: Number(this.speed.value) }) });
       this.page.started();
       this.follow(run.id);
+      this.refresh();
     } catch (error) {
       this.startButton.disabled = false;
       this.problem(error.message);
@@ -91,8 +93,37 @@ export class Runs {
     on('observed', (data) => this.observed(data));
     on('done', () => this.done());
     stream.addEventListener('error', () => {
-      if (this.current === mine && stream.readyState === EventSource.CLOSED) this.done();
+      if (this.current !== mine) return;
+      if (stream.readyState === EventSource.CLOSED) this.done();
+      else this.lost();
     });
+    stream.addEventListener('open', () => {
+      if (this.current === mine) this.found();
+    });
+  }
+
+  /** The server does not answer: nothing more is known of the run until it does. The browser asks again and again. */
+  lost() {
+    const mine = this.current;
+    if (mine.before) return;
+    mine.before = { status: this.status.textContent, badge: byId('verdict').textContent };
+    if (mine.seen) {
+      this.badge('', 'no answer');
+      this.page.lost();
+    }
+    this.tell('The server does not answer, so what becomes of the run is not known. If it was stopped, the run ended with it. Asking again.');
+  }
+
+  /** The server answers again, and the run is known. */
+  found() {
+    const mine = this.current;
+    if (!mine.before) return;
+    const { status, badge } = mine.before;
+    mine.before = null;
+    if (mine.seen) this.badge('', badge);
+    this.problem('');
+    this.tell(status);
+    this.redraw();
   }
 
   state({ state, ahead }) {
@@ -124,7 +155,8 @@ export class Runs {
     mine.dirty = false;
     const began = performance.now();
     ask(`/api/runs/${encodeURIComponent(mine.id)}`).then((run) => {
-      if (this.current === mine && mine.seen && run.observed) this.page.live(run);
+      mine.run = run.run;
+      if (this.current === mine && mine.seen && !mine.before && run.observed) this.page.live(run);
     }).catch(() => {}).finally(() => {
       setTimeout(() => {
         mine.asking = false;
@@ -142,7 +174,8 @@ export class Runs {
     this.progress.hidden = true;
     this.refresh();
     try {
-      const run = await ask(`/api/runs/${encodeURIComponent(mine.id)}`);
+      const run = await this.ended(mine);
+      this.problem('');
       if (!mine.seen) {
         this.tell(`The run of ${run.scenario.name} that went on is over: ${run.verdict ?? run.state}. It is in the list of past runs.`);
         return;
@@ -150,7 +183,19 @@ export class Runs {
       this.show(run);
       this.page.finished(run);
     } catch (error) {
+      if (mine.seen) this.badge('', 'not known');
+      this.tell('What became of the run is not known.');
       this.problem(error.message);
+    }
+  }
+
+  /** What is known of a run that is over. A server that was started anew knows it by the name that it is stored under. */
+  async ended({ id, run }) {
+    try {
+      return await ask(`/api/runs/${encodeURIComponent(id)}`);
+    } catch (error) {
+      if (error.status !== 404 || !run) throw error;
+      return ask(`/api/runs/${encodeURIComponent(run)}`);
     }
   }
 

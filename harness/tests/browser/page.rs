@@ -47,7 +47,7 @@ return {
 /// A page of a server of its own. When it is dropped, the console must have stayed empty.
 pub(crate) struct Page {
     browser: Browser,
-    server: Server,
+    pub(crate) server: Server,
     allowed: RefCell<Vec<&'static str>>,
     _turn: Turn,
 }

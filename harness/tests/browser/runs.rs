@@ -174,6 +174,43 @@ fn a_run_can_be_cancelled() {
     page.until("the next one", "verdict: MATCHED".to_owned(), || verdict(&page));
 }
 
+#[test]
+fn one_run_waits_for_the_other_on_the_same_page() {
+    let Some(page) = Page::open("name=first") else { return };
+    page.choose("#run-speed", "2");
+    page.click("#run-start");
+    page.until("the first goes on", "running".to_owned(), || verdict(&page));
+    assert!(page.is("document.getElementById('run-start').disabled"), "twice the same is a slip");
+    page.edit(scenarios::Field::named("grace_period_s").unwrap(), "5");
+    page.until("another experiment", "not run".to_owned(), || verdict(&page));
+    page.choose("#run-clock", "stepped");
+    page.click("#run-start");
+    page.until("the second waits", "queued".to_owned(), || verdict(&page));
+    page.until("both are listed", 2, || page.count("#runs tbody tr"));
+    page.click("#runs button[aria-label='Cancel first']");
+    page.until("the second has its turn", "verdict: MATCHED".to_owned(), || verdict(&page));
+    assert_eq!(page.shown(), expected::shown(&expected::scenario(&["grace_period_s=5"]), 600));
+}
+
+#[test]
+fn where_the_server_is_gone_that_is_told_and_it_is_asked_again() {
+    let Some(mut page) = Page::open("name=my-experiment") else { return };
+    page.allow("Failed to load resource");
+    page.choose("#run-speed", "5");
+    page.click("#run-start");
+    page.until_it("it goes on", || page.tick(), |tick| *tick >= 10, String::new);
+    page.server.kill();
+    page.until("told", "no answer".to_owned(), || verdict(&page));
+    assert!(page.text("#run-status").contains("does not answer"), "{}", page.text("#run-status"));
+    let tick = page.tick();
+    sample(&page, 10);
+    assert_eq!(page.tick(), tick, "nothing more is known");
+    page.server.start_anew();
+    // The run ended with its server, which had stored it by then.
+    page.until("what is known of it", "verdict: INCONCLUSIVE".to_owned(), || verdict(&page));
+    assert!(page.is("document.getElementById('run-problem').hidden && !document.getElementById('run-start').disabled"));
+}
+
 /// A declaration that is wrong: the worker drains, and nothing is orphaned.
 const WRONG: &str =
     r#"name=my-experiment&on_sigterm=drain&pid_namespace=false&entrypoint=["env","{worker}"]&expected_effect=orphaned"#;

@@ -8,7 +8,7 @@ use crate::support::{PATIENCE, Rig, Running, eventually};
 pub(crate) struct Server {
     /// Where it listens: `http://127.0.0.1:PORT`.
     pub(crate) url: String,
-    _running: Running,
+    running: Option<Running>,
     rig: Rig,
 }
 
@@ -16,17 +16,20 @@ impl Server {
     /// One that was started with these arguments too.
     pub(crate) fn start(arguments: &[&str]) -> Server {
         let rig = Rig::new();
-        // It ends with the thread of its test, and so with these tests, whatever ends them (PR_SET_PDEATHSIG(2const)).
-        let tied = ["setpriv", "--pdeathsig", "KILL"].map(OsStr::new);
-        let running = rig.start(&mut rig.wrapped(&tied, &[&["serve", "--listen", "127.0.0.1:0"], arguments].concat()));
-        let said = rig.path("stdout-0");
-        let mut url = None;
-        eventually(PATIENCE, || {
-            let text = fs::read_to_string(&said).unwrap();
-            url = text.split_once("http://").and_then(|(_, rest)| Some(format!("http://{}", rest.split_once('/')?.0)));
-            url.is_some() || running.has_ended(Duration::ZERO)
-        });
-        Server { url: url.unwrap_or_else(|| panic!("it does not say where it listens")), _running: running, rig }
+        let (running, url) = started(&rig, "127.0.0.1:0", arguments);
+        Server { url, running: Some(running), rig }
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(&mut self) {
+        self.running = None;
+    }
+
+    /// Starts another one where it was, on what it has stored.
+    pub(crate) fn start_anew(&mut self) {
+        let (running, url) = started(&self.rig, self.url.trim_start_matches("http://"), &[]);
+        assert_eq!(url, self.url);
+        self.running = Some(running);
     }
 
     /// Drills a scenario of the catalogue, and gives the address of the report on it.
@@ -36,4 +39,20 @@ impl Server {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         format!("file://{}", path.display())
     }
+}
+
+/// A server that listens there, and its address.
+fn started(rig: &Rig, listen: &str, arguments: &[&str]) -> (Running, String) {
+    // It ends with the thread of its test, and so with these tests, whatever ends them (PR_SET_PDEATHSIG(2const)).
+    let tied = ["setpriv", "--pdeathsig", "KILL"].map(OsStr::new);
+    let said = rig.path("served");
+    let mut server = rig.wrapped(&tied, &[&["serve", "--listen", listen], arguments].concat());
+    let running = rig.start_to(&mut server, fs::File::create(&said).unwrap());
+    let mut url = None;
+    eventually(PATIENCE, || {
+        let text = fs::read_to_string(&said).unwrap();
+        url = text.split_once("http://").and_then(|(_, rest)| Some(format!("http://{}", rest.split_once('/')?.0)));
+        url.is_some() || running.has_ended(Duration::ZERO)
+    });
+    (running, url.unwrap_or_else(|| panic!("it does not say where it listens")))
 }
