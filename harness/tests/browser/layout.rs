@@ -35,6 +35,10 @@ fn on_a_phone_nothing_but_the_lanes_scrolls_sideways() {
     }
     page.execute("document.getElementById('keys-button').click();", &[]);
     assert_narrow(&page, "the keys");
+    // For those who have their letters twice as large.
+    page.execute("document.documentElement.style.fontSize = '32px';", &[]);
+    assert_narrow(&page, "large letters");
+    page.execute("document.documentElement.style.fontSize = '';", &[]);
     // A long name of everything.
     let mut draws = Draws(7);
     let long: String = (0..300).map(|_| char::from(b'a' + u8::try_from(draws.below(26)).unwrap())).collect();
