@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Router,
     body::{Body, Bytes, HttpBody},
-    extract::{Path, Request, State},
+    extract::{FromRequestParts, Path, Request, State},
     http::{
         HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
         header::{
             CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
             X_FRAME_OPTIONS,
         },
+        request::Parts,
     },
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -80,7 +81,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .route("/api/fields", get(list_fields))
         .route("/api/model", post(ask_model))
         .route("/api/runs", get(list_runs).post(start_run))
-        .route("/api/runs/{id}", get(show_run).delete(cancel_run))
+        .route("/api/runs/{id}", get(show_run))
         .route("/api/runs/{id}/events", get(follow_run))
         .route("/api/runs/{id}/cancel", post(cancel_run))
         .fallback(async || HttpError::new(StatusCode::NOT_FOUND, "there is nothing here").hint("the page is at /"))
@@ -197,11 +198,23 @@ async fn start_run(State(app): State<Arc<App>>, body: Bytes) -> Result<Response,
     Ok(json(StatusCode::ACCEPTED, &app.runs.add(asked)?))
 }
 
-async fn cancel_run(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Response, HttpError> {
+/// Which run is meant. What is no text names none, and is answered as every other error is.
+struct Id(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = HttpError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Id, HttpError> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        path.map(|Path(id)| Id(id)).map_err(|error| HttpError::not_found(format!("there is no such run: {error}")))
+    }
+}
+
+async fn cancel_run(State(app): State<Arc<App>>, Id(id): Id) -> Result<Response, HttpError> {
     Ok(json(StatusCode::OK, &app.runs.cancel(&id)?))
 }
 
-async fn show_run(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Response, HttpError> {
+async fn show_run(State(app): State<Arc<App>>, Id(id): Id) -> Result<Response, HttpError> {
     let answer = |document: &document::RunDocument<'_>| json(StatusCode::OK, document);
     match app.runs.find(&id) {
         Some(Found::Live(run)) => Ok(document::of_live(&run, clock::now_ns(), answer)),
@@ -213,11 +226,7 @@ async fn show_run(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result
     }
 }
 
-async fn follow_run(
-    State(app): State<Arc<App>>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, HttpError> {
+async fn follow_run(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Result<Response, HttpError> {
     let permit = follower(&app)?;
     let name = match app.runs.find(&id) {
         Some(Found::Live(run)) => return Ok(events::follow(run, &headers, permit)),

@@ -126,7 +126,7 @@ fn runs_wait_for_each_other_and_are_cancelled() {
     assert_eq!((&waiting["state"], &waiting["ahead"], &waiting["run"]), (&json!("queued"), &json!(2), &Value::Null));
     assert_eq!((&waiting["expected"], &waiting["speed"]), (&Value::Null, &Value::Null));
 
-    let cancelled = server.client.request("DELETE", &format!("/api/runs/{second}"), &[], "");
+    let cancelled = server.client.post(&format!("/api/runs/{second}/cancel"), &json!({}));
     assert_eq!((cancelled.status, &cancelled.json()["state"]), (200, &json!("cancelled")));
     assert_eq!(server.run(&second)["state"], "cancelled");
     let told: Vec<Event> = server.client.follow(&second, None).collect();
