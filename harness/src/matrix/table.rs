@@ -23,15 +23,24 @@ use crate::report::{
 struct Widths {
     label: usize,
     cell: usize,
+    /// Whether each seat has a line of its own, below the label: all of them don't fit beside each other.
+    stacked: bool,
 }
+
+/// The widest word of a cell, with its mark.
+const WORD: usize = 9;
 
 impl Widths {
     /// Where the kernel is asked, many a cell has a mark.
-    fn of(matrix: &Matrix) -> Widths {
-        match matrix.kernel {
-            Some(Witness::Compared { .. }) => Widths { label: 19, cell: 10 },
-            _ => Widths { label: 25, cell: 9 },
+    fn of(screen: Screen, matrix: &Matrix) -> Widths {
+        let (label, cell) = match matrix.kernel {
+            Some(Witness::Compared { .. }) => (19, 10),
+            _ => (25, 9),
+        };
+        if label + cell * columns(matrix).len().saturating_sub(1) + WORD > screen.width {
+            return Widths { label: 12, cell, stacked: true };
         }
+        Widths { label, cell, stacked: false }
     }
 }
 
@@ -48,7 +57,7 @@ const LEGEND: [(&str, &str); 8] = [
 
 /// The whole matrix: a row for each form and the programs that behave alike in it, or with `-v` for each program.
 pub(super) fn text(screen: Screen, matrix: &Matrix) -> String {
-    let widths = Widths::of(matrix);
+    let widths = Widths::of(screen, matrix);
     let mut text = head(matrix, widths);
     let mut rows = rows(matrix);
     if !screen.verbose {
@@ -125,14 +134,21 @@ fn title(cell: &Graded) -> String {
     }
 }
 
+/// The cells of the first row, which has every column.
+fn columns(matrix: &Matrix) -> &[Graded] {
+    let same = |a: &Graded, b: &Graded| a.form == b.form && a.program == b.program;
+    matrix.cells.chunk_by(same).next().unwrap_or_default()
+}
+
+fn seat_name(cell: &Graded) -> &'static str {
+    if cell.pid1 { "PID 1" } else { "not PID 1" }
+}
+
 fn head(matrix: &Matrix, widths: Widths) -> String {
-    let Some(first) = matrix.cells.first() else { return String::new() };
-    let columns: Vec<&Graded> =
-        matrix.cells.iter().take_while(|cell| cell.form == first.form && cell.program == first.program).collect();
     let mut seats = " ".repeat(widths.label);
     let mut postures = seats.clone();
-    for seat in columns.chunk_by(|a, b| a.pid1 == b.pid1) {
-        let name = if seat[0].pid1 { "PID 1" } else { "not PID 1" };
+    for seat in columns(matrix).chunk_by(|a, b| a.pid1 == b.pid1) {
+        let name = seat_name(&seat[0]);
         seats.push_str(&format!("{name:<width$}", width = widths.cell * seat.len()));
         for cell in seat {
             let name = match cell.posture {
@@ -142,18 +158,25 @@ fn head(matrix: &Matrix, widths: Widths) -> String {
             };
             postures.push_str(&format!("{name:<width$}", width = widths.cell));
         }
+        if widths.stacked {
+            return paint(QUIET, postures.trim_end()) + "\n";
+        }
     }
     format!("{}\n{}\n", paint(QUIET, seats.trim_end()), paint(QUIET, postures.trim_end()))
 }
 
 fn line(screen: Screen, widths: Widths, title: &str, row: &TableRow<'_>, alone: bool) -> String {
-    let columns = row.cells.iter().zip(&row.agreements).enumerate();
-    let cells: String = columns
-        .map(|(index, (cell, agreement))| {
-            let width = if index + 1 < row.cells.len() { widths.cell } else { 0 };
-            painted(screen, width, cell, *agreement)
-        })
-        .collect();
+    let cells: Vec<_> = row.cells.iter().copied().zip(row.agreements.iter().copied()).collect();
+    if widths.stacked {
+        let mut text =
+            if alone { paint(STRONG, title) + "\n" } else { screen.wrap(&row.programs.join(", "), "  ", "  ") };
+        for seat in cells.chunk_by(|(a, _), (b, _)| a.pid1 == b.pid1) {
+            let name = format!("  {:<width$}", seat_name(seat[0].0), width = widths.label - 2);
+            text.push_str(&format!("{}{}\n", paint(QUIET, &name), line_of(screen, widths, seat)));
+        }
+        return text;
+    }
+    let cells = line_of(screen, widths, &cells);
     let label = if alone { title.to_owned() } else { format!("  {}", row.programs.join(", ")) };
     if label.chars().count() < widths.label {
         let style = if alone { STRONG } else { PLAIN };
@@ -161,6 +184,14 @@ fn line(screen: Screen, widths: Widths, title: &str, row: &TableRow<'_>, alone: 
     }
     // Too many to stand beside their cells: they stand above.
     format!("{}{}{}\n", screen.wrap(label.trim_start(), "  ", "  "), " ".repeat(widths.label), cells)
+}
+
+fn line_of(screen: Screen, widths: Widths, cells: &[(&Graded, Option<Agreement>)]) -> String {
+    let painted = cells.iter().enumerate().map(|(index, (cell, agreement))| {
+        let width = if index + 1 < cells.len() { widths.cell } else { 0 };
+        painted(screen, width, cell, *agreement)
+    });
+    painted.collect()
 }
 
 fn painted(screen: Screen, width: usize, cell: &Graded, agreement: Option<Agreement>) -> String {
@@ -334,7 +365,7 @@ pub(super) fn name(cell: &Graded) -> String {
 }
 
 pub(super) fn column(cell: &Graded) -> String {
-    format!("{}, {}", if cell.pid1 { "PID 1" } else { "not PID 1" }, cell.posture.name())
+    format!("{}, {}", seat_name(cell), cell.posture.name())
 }
 
 fn told(predicted: Reaction) -> String {

@@ -9,10 +9,10 @@ pub mod report;
 pub mod results;
 pub mod shrink;
 
-use std::{fs, io::IsTerminal, path::Path, process::ExitCode};
+use std::{fmt::Write, fs, io::IsTerminal, path::Path, process::ExitCode};
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use nix::sys::resource::{UsageWho, getrusage};
 use scenarios::{Entrypoint, Scenario, ShellBehaviour};
 use worker::clock;
@@ -273,8 +273,13 @@ impl Validation<'_> {
             true => ProgressDrawTarget::stderr(),
             false => ProgressDrawTarget::hidden(),
         };
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {per_sec} {eta} left")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let rate = |state: &ProgressState, text: &mut dyn Write| {
+            let _ = write!(text, "{:.1}/s", state.per_sec());
+        };
+        let bar = if self.display.screen().width < 60 { 10 } else { 30 };
+        let style = ProgressStyle::with_template(&format!("{{bar:{bar}}} {{pos}}/{{len}} {{rate}} {{eta}} left"))
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .with_key("rate", rate);
         ProgressBar::with_draw_target(Some(length as u64), target).with_style(style)
     }
 }

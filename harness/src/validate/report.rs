@@ -140,7 +140,7 @@ impl Document {
     }
 }
 
-/// One line on one drill.
+/// One line on one drill, in columns where they fit.
 #[must_use]
 pub fn line(screen: Screen, judged: &Judged) -> String {
     let (style, mark, word) = screen.verdict_mark(judged.verdict);
@@ -152,8 +152,16 @@ pub fn line(screen: Screen, judged: &Judged) -> String {
     let again = if judged.attempts > 1 { format!(", {} attempts", judged.attempts) } else { String::new() };
     let what = judged.difference.as_ref().map(|difference| difference.what.as_str());
     let why = what.filter(|_| judged.verdict == Verdict::Diverged).or(judged.reasons.first().map(String::as_str));
-    let mut text =
-        format!("{style}{mark} {word:<12}{style:#} {:<34} {:>7} {:>6} ms{again}\n", judged.name, pace, judged.wall_ms);
+    let head = format!("{mark} {word:<12}");
+    let columns = format!(" {:<34} {:>7} {:>6} ms{again}", judged.name, pace, judged.wall_ms);
+    let mut text = if head.chars().count() + columns.chars().count() <= screen.width {
+        format!("{style}{head}{style:#}{columns}\n")
+    } else {
+        // The verdict stands in for an indent: escape sequences are not counted.
+        let told = format!("{} {pace} {}\u{a0}ms{again}", judged.name, judged.wall_ms);
+        let told = screen.wrap(&told, &" ".repeat(word.len() + 3), "    ");
+        format!("{style}{mark} {word}{style:#}{}", &told[word.len() + 2..])
+    };
     if let (Some(why), true) = (why, judged.verdict != Verdict::Matched) {
         text.push_str(&screen.wrap(why, "    ", "    "));
     }
@@ -265,6 +273,22 @@ mod tests {
                 .ends_with("3 drills with seed 1, and 3 drills with seed 2")
         );
         assert!(Document::merge(Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_drill_is_told_of_on_every_width() {
+        let mut one = judged(0, Verdict::Inconclusive);
+        one.name = "a-name-that-is-rather-long".to_owned();
+        (one.attempts, one.speed_used) = (3, Some(7.0));
+        for width in [40, 66, 80] {
+            let screen = Screen { width, ascii: false, verbose: false };
+            for judged in [&one, &judged(1, Verdict::Matched)] {
+                let text = anstream::adapter::strip_str(&line(screen, judged)).to_string();
+                let widest = text.lines().map(|line| line.chars().count()).max();
+                assert!(widest <= Some(width), "{width}:\n{text}");
+                assert!(text.contains(&judged.name) && text.contains(" ms"), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -18,9 +18,14 @@ use worker::clock;
 /// Exit status, standard output and standard error of a run. `mark` stands in the environment of everything that it
 /// starts.
 fn run(mark: &str, arguments: &[&str]) -> (i32, String, String) {
+    run_in(mark, 80, arguments)
+}
+
+/// The same on a screen with so many columns.
+fn run_in(mark: &str, columns: usize, arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_termdrill"));
     command.arg("entrypoints").args(arguments).stdin(Stdio::null());
-    command.env("MARK_OF_A_TEST", own(mark)).env("COLUMNS", "80").env("LC_ALL", "C.UTF-8");
+    command.env("MARK_OF_A_TEST", own(mark)).env("COLUMNS", columns.to_string()).env("LC_ALL", "C.UTF-8");
     output(&mut command)
 }
 
@@ -301,6 +306,15 @@ fn the_table_is_read_at_a_glance() {
     assert_eq!(words(&row("-c 'exec app'")), "dash exit 0 stuck stuck exit 0 sig 15 stuck");
     assert_eq!(words(&row("trap, app in foreground")), "dash stuck stuck stuck stuck+ stuck+ stuck+");
     assert!(table.contains("12 cells: 12 predicted right, 0 wrong"), "{table}");
+
+    // On a narrow screen each seat has a line of its own.
+    let (code, narrow, _) = run_in("table-40", 40, &arguments);
+    assert_eq!(code, 0, "{narrow}");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
+    assert_eq!(words(narrow.lines().next().unwrap()), "handler none SIG_IGN");
+    let below = narrow.lines().skip_while(|line| *line != "-c 'exec app'").skip(1).take(3);
+    let below: Vec<String> = below.map(words).collect();
+    assert_eq!(below, ["dash", "PID 1 exit 0 stuck stuck", "not PID 1 exit 0 sig 15 stuck"]);
 
     let (_, detailed, _) = run("table-v", &["--form", "c", "--shell", "dash", "--pid1", "false", "-v"]);
     assert!(detailed.contains("dash>app; top killed by SIGTERM after"), "{detailed}");

@@ -116,8 +116,7 @@ fn a_report_on_two_seats_fits_one_screen() {
         for width in [40, 60, 200] {
             let report = plain(&text::report(Screen { width, ..WIDE }, &record));
             let widest = report.lines().map(|line| line.chars().count()).max();
-            // The table of numbers is as wide as it is.
-            assert!(widest <= Some(width.max(56)), "{what} at {width}: {widest:?}\n{report}");
+            assert!(widest <= Some(width), "{what} at {width}: {widest:?}\n{report}");
         }
     }
 }

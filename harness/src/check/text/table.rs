@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use anstyle::Style;
+
 use crate::{
     check::{
         fate::{Fate, Phase},
@@ -24,13 +26,14 @@ const NARROW: [usize; 3] = [8, 11, 7];
 /// How wide a table with two seats is, in columns.
 pub(super) const BOTH_WIDTH: usize = NAME + 2 * (NARROW[0] + NARROW[1] + NARROW[2]);
 
-/// Of one seat.
+/// Of one seat. Where the screen is too narrow, names that are too long for their column stand above their numbers.
 pub(super) fn table(screen: Screen, title: &str, observed: &Observed) -> String {
-    let mut text = paint(STRONG, &format!("{title:<NAME$}")) + &phases(NUMBERS) + "\n";
+    let name = NAME.min(screen.width.saturating_sub(NUMBERS.iter().sum()));
+    let mut text = named(STRONG, title, name, "") + &phases(NUMBERS) + "\n";
     for fate in Fate::ALL {
         let counts = counts(observed, fate);
         if counts.iter().sum::<usize>() > 0 || fate == Fate::Completed {
-            text.push_str(&row(screen, fate, &numbers(counts, NUMBERS)));
+            text.push_str(&row(screen, fate, name, &numbers(counts, NUMBERS)));
         }
     }
     text
@@ -45,7 +48,7 @@ pub(super) fn both(screen: Screen, seats: [&SeatRecord; 2]) -> String {
     for fate in Fate::ALL {
         let counts = seats.map(|seat| counts(&seat.observed, fate));
         if counts.iter().flatten().sum::<usize>() > 0 || fate == Fate::Completed {
-            text.push_str(&row(screen, fate, &counts.map(|counts| numbers(counts, NARROW)).concat()));
+            text.push_str(&row(screen, fate, NAME, &counts.map(|counts| numbers(counts, NARROW)).concat()));
         }
     }
     text
@@ -71,12 +74,18 @@ fn numbers(counts: [usize; 3], widths: [usize; 3]) -> String {
     text
 }
 
-fn row(screen: Screen, fate: Fate, numbers: &str) -> String {
+fn row(screen: Screen, fate: Fate, width: usize, numbers: &str) -> String {
     let style = match fate {
         Fate::Completed => PLAIN,
         Fate::Completed5xx | Fate::Refused => CAUTION,
         _ => BAD,
     };
     let name = format!("{} {}", timeline::mark(screen, fate), fate.title());
-    paint(style, &format!("{name:<NAME$}{numbers}")) + "\n"
+    named(style, &name, width, numbers) + "\n"
+}
+
+/// A name in a column of this width, and what stands beside it.
+fn named(style: Style, name: &str, width: usize, beside: &str) -> String {
+    let line_end = if name.chars().count() > width { format!("\n{:width$}", "") } else { String::new() };
+    paint(style, &format!("{name:<width$}{line_end}{beside}"))
 }
