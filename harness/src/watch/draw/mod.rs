@@ -228,11 +228,24 @@ fn foot(buffer: &mut Buffer, area: Rect, state: &State, look: Look) {
 }
 
 fn help(buffer: &mut Buffer, area: Rect, look: Look) {
+    let arrows =
+        |key: &str| if look.ascii { key.replace(['→', '←', '↑', '↓'], "arrow") } else { key.to_owned() };
+    let block = block(look, " Keys ", true);
+    if KEYS.len() + 2 > usize::from(area.height) {
+        // Too low a screen for a line each: in one paragraph, with how to quit first.
+        let briefly = KEYS.iter().rev().flat_map(|(key, words)| {
+            let words = words.split(';').next().unwrap_or(words);
+            [Span::styled(arrows(key), look.style(STRONG)), Span::raw(format!(" {words}  "))]
+        });
+        Clear.render(area, buffer);
+        let text = Paragraph::new(Line::from_iter(briefly)).wrap(Wrap { trim: true });
+        return text.block(block).render(area, buffer);
+    }
     let widest = KEYS.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
     let lines: Vec<Line> = KEYS
         .iter()
         .map(|(key, words)| {
-            let key = if look.ascii { key.replace(['→', '←', '↑', '↓'], "arrow") } else { (*key).to_owned() };
+            let key = arrows(key);
             let pad = " ".repeat((widest + 2).saturating_sub(key.chars().count()));
             Line::from(vec![Span::styled(key, look.style(STRONG)), Span::raw(pad), Span::raw(*words)])
         })
@@ -242,7 +255,7 @@ fn help(buffer: &mut Buffer, area: Rect, look: Look) {
     let (width, height) = (width.min(area.width), height.min(area.height));
     let place = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     Clear.render(place, buffer);
-    Paragraph::new(lines).block(block(look, " Keys ", true)).render(place, buffer);
+    Paragraph::new(lines).block(block).render(place, buffer);
 }
 
 /// The frame of a pane.

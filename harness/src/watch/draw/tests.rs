@@ -136,6 +136,13 @@ fn the_help_and_a_screen_that_is_too_small() {
     let mut state = at(replay(run(&scenario("ignored-signal"), |_| ())), 100);
     state.update(Input::Ask(Ask::Help));
     insta::assert_snapshot!("help-80x24", screen(&state, LOOK, 80, 24));
+    for (width, height) in [(40, 12), (80, 10)] {
+        let low = screen(&state, LOOK, width, height).replace(['│', '\n'], " ");
+        let words = low.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["q Esc ^C quit", "v another pane", "e expected, observed, both", "space play, pause"] {
+            assert!(words.contains(part), "{part} is not there on {width}×{height}: {low}");
+        }
+    }
     let small = screen(&state, LOOK, 39, 9).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(small, "too small: 39×9, 40×10 is needed; q quits");
     state.update(Input::Ask(Ask::StepTick));
