@@ -14,6 +14,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     fcntl::OFlag,
     sched::{CloneFlags, unshare},
     spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp},
@@ -56,6 +57,14 @@ pub enum SpawnError {
         /// As it was given.
         program: OsString,
     },
+    /// There is such a file, and it can't be run.
+    #[error("{}", not_a_program(program, error))]
+    NotAProgram {
+        /// As it was given.
+        program: OsString,
+        /// What the kernel said.
+        error: io::Error,
+    },
     /// No PID namespace could be made for it.
     #[error("no PID namespace can be made here: {0}")]
     Namespace(#[source] io::Error),
@@ -82,6 +91,24 @@ fn not_found(program: &OsStr) -> String {
         );
     }
     format!("there is no program {program:?}; correct the path, or give a name alone for a program in PATH")
+}
+
+/// What is wrong where the kernel says EACCES or ENOEXEC (`execve(2)`).
+fn not_a_program(program: &OsStr, error: &io::Error) -> String {
+    if error.raw_os_error() == Some(Errno::ENOEXEC as i32) {
+        return format!(
+            "{program:?} is no program that the kernel can start: a script needs a first line such as #!/bin/sh, and a \
+             binary has to be for this machine; or start it with a shell: sh {}",
+            Path::new(program).display()
+        );
+    }
+    if Path::new(program).is_dir() {
+        return format!("{program:?} is a directory; name a program in it");
+    }
+    format!(
+        "{program:?} may not be executed; make it executable (chmod +x), along with the interpreter after its #!, and see \
+         that its directory may be entered and is not mounted with noexec"
+    )
 }
 
 /// glibc and musl start a new session for it with this flag (`posix_spawnattr_setflags(3)`); nix has no name for it yet.
@@ -126,7 +153,10 @@ fn spawn_here(launch: &Launch) -> Result<Live, SpawnError> {
     }
     let program = launch.argv.first().cloned().unwrap_or_default();
     let pid = posix_spawn(launch).map_err(|error| match error.raw_os_error() {
-        Some(code) if code == nix::errno::Errno::ENOENT as i32 => SpawnError::NotFound { program: program.clone() },
+        Some(code) if code == Errno::ENOENT as i32 => SpawnError::NotFound { program: program.clone() },
+        Some(code) if [Errno::EACCES as i32, Errno::ENOEXEC as i32].contains(&code) => {
+            SpawnError::NotAProgram { program: program.clone(), error }
+        }
         _ => SpawnError::Other { program: program.clone(), error },
     })?;
     Live::adopt(pid).map_err(|error| SpawnError::Other { program, error })

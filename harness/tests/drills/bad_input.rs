@@ -287,3 +287,35 @@ fn a_scenario_with_a_very_long_name_can_be_drilled() {
     fs::write(&path, text).unwrap();
     rig.drill(&[path.to_str().unwrap()]).assert_matched("a long name");
 }
+
+/// What the kernel can't start: the error says what it is and what to do.
+#[test]
+fn a_command_that_can_t_be_started_is_refused() {
+    let rig = Rig::new();
+    let file = |name: &str, text: &str, mode| {
+        fs::write(rig.path("cwd").join(name), text).unwrap();
+        fs::set_permissions(rig.path("cwd").join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    file("plain", "#!/bin/sh\n", 0o644);
+    file("no-shebang", "echo hello\n", 0o755);
+    file("bad-interpreter", "#!/no/such/sh\n", 0o755);
+    file("plain-interpreter", &format!("#!{}\n", rig.path("cwd/plain").display()), 0o755);
+    fs::create_dir(rig.path("cwd/folder")).unwrap();
+    for (command, what) in [
+        ("./plain", "chmod +x"),
+        ("./plain-interpreter", "interpreter after its #!"),
+        ("./no-shebang", "a script needs a first line such as #!/bin/sh"),
+        ("./folder", "is a directory"),
+        ("./bad-interpreter", "the interpreter after its #!"),
+        ("./missing", "correct the path"),
+        ("no-such-program-at-all", "looked up in PATH"),
+        ("", "the command is empty"),
+    ] {
+        let ended = rig.run(&["check", "--as", "process", "--", command]);
+        ended.assert_refused(2, what);
+        assert!(!ended.stderr.contains("os error"), "{}", ended.stderr);
+    }
+    fs::remove_dir_all(rig.path("cwd")).unwrap();
+    fs::create_dir(rig.path("cwd")).unwrap();
+    assert_untouched(&rig);
+}
