@@ -281,7 +281,7 @@ pub struct IdleConnection {
     pub closed_us: Option<i64>,
     /// When we gave it up, since it might keep the server from ending.
     pub dropped_us: Option<i64>,
-    /// Whether it was given up before the signal, since it kept the server from serving others.
+    /// Whether it was given up early, since it seemed to keep the server from serving others.
     pub blocked_others: bool,
 }
 

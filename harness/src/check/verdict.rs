@@ -11,10 +11,13 @@ use scenarios::{Signal, Status};
 
 use super::{
     fate::{Fate, Phase},
-    record::{Judgement, Observed, Request, Verdict},
+    record::{IdleConnection, Judgement, Observed, Request, Verdict},
     settings::{self, Policy, Settings},
 };
 use crate::evidence::{Disposition, ProcessFacts};
+
+/// How soon after an idle connection was given up a server ends that waited for it. Some look ten times a second.
+const ENDS_SOON_US: i64 = 250_000;
 
 /// How one request counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -163,7 +166,7 @@ fn failures(
         if top_was_killed(observed) || app_was_killed(observed) {
             reasons.push(format!("It outlived the grace period ({grace}): SIGKILL."));
         }
-    } else if observed.exit == Some(Status::SIGKILL) && settings.signal != Signal::KILL {
+    } else if observed.exit == Some(Status::SIGKILL) && !asked_for_sigkill(observed) {
         reasons.push("It was killed by SIGKILL, and not by this check: was the memory used up?".to_owned());
     }
     let sent = [Some(settings.signal), settings.second_signal.map(|second| second.signal), Some(Signal::KILL)];
@@ -190,6 +193,23 @@ fn failures(
         reasons.push("Its first process did not even end by SIGKILL.".to_owned());
     }
     reasons
+}
+
+/// Whether it was the idle connection that kept others waiting: one that waited got its turn when it was given up. Of a
+/// server that takes nobody any more nothing of the kind is known.
+fn was_blocked_by(observed: &Observed, idle: &IdleConnection) -> bool {
+    let waited = |given_up_us: i64| {
+        let over_us = |request: &Request| request.sent_us + request.took_us.cast_signed();
+        let mut requests = observed.requests.iter();
+        requests
+            .any(|request| request.status.is_some() && request.sent_us < given_up_us && over_us(request) >= given_up_us)
+    };
+    idle.blocked_others && idle.dropped_us.is_some_and(waited)
+}
+
+/// Whether SIGKILL was sent as `--signal` or `--second-signal`.
+fn asked_for_sigkill(observed: &Observed) -> bool {
+    [&observed.signal, &observed.second_signal].into_iter().flatten().any(|sent| sent.signal == Signal::KILL)
 }
 
 /// Whether the first process was ended by our SIGKILL.
@@ -269,11 +289,11 @@ fn remarks(
         remarks.push(format!("Its exit code is {code}, which a platform may take for a crash."));
     }
     let silent = &observed.idle.silent;
-    if silent.blocked_others || observed.idle.kept_alive.blocked_others {
+    if was_blocked_by(observed, silent) || was_blocked_by(observed, &observed.idle.kept_alive) {
         remarks.push("An idle connection kept others waiting: the idle ones were given up.".to_owned());
     } else if let (Some(dropped_us), Some(gone_us), None) = (silent.dropped_us, observed.top_gone_us, &observed.sigkill)
         && gone_us >= dropped_us
-        && gone_us < dropped_us + 500_000
+        && gone_us < dropped_us + ENDS_SOON_US
         // One that was at work until then ended for that.
         && !counts.iter().any(|(_, request)| {
             request.status.is_some() && request.sent_us + request.took_us.cast_signed() > dropped_us

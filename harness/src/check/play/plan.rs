@@ -78,17 +78,49 @@ impl Plan {
             moments.extend([
                 (self.signal_ns.saturating_sub(IDLE_BEFORE_NS).max(self.ready_ns), Moment::OpenIdle),
                 (signal_ns.saturating_sub(SLOW_BEFORE_NS).max(self.ready_ns), Moment::SendSlow),
-                // Half of the grace period shows whether they keep it from ending; the other half, whether only they do.
-                (self.signal_ns + self.deadline_ns.saturating_sub(self.signal_ns) / 2, Moment::GiveUpIdle),
+                // What is before shows whether they keep it from ending; what is after, whether only they do. It is no half:
+                // servers take 5 of 10 s, or 15 of 30, for reasons of their own.
+                (self.signal_ns + self.deadline_ns.saturating_sub(self.signal_ns) / 100 * 45, Moment::GiveUpIdle),
             ]);
         }
         // A router that sends nothing any more does not do it on a connection that it kept either.
         if is_ready && self.signal_ns + REUSE_NS <= self.arrivals_end_ns {
             moments.push((self.signal_ns + REUSE_NS, Moment::Reuse));
         }
-        // Nothing comes after SIGKILL.
-        moments.retain(|(at_ns, moment)| *moment == Moment::Sigkill || *at_ns < self.deadline_ns);
+        // Nothing comes after SIGKILL. The signal itself is sent even where there is no time left for it, as platforms do.
+        moments
+            .retain(|(at_ns, moment)| matches!(moment, Moment::Signal | Moment::Sigkill) || *at_ns < self.deadline_ns);
         moments.sort_by_key(|(at_ns, _)| *at_ns);
         moments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{profiles::SecondSignal, samples, settings::Settings};
+
+    fn moments(grace_ms: u64, pre_stop_ms: u64) -> Vec<Moment> {
+        let second_signal = Some(SecondSignal { signal: scenarios::Signal::INT, after_ms: 50 });
+        let settings = Settings { grace_ms, pre_stop_ms, second_signal, ..samples::settings() };
+        let moments = Plan::new(&settings, 0, 5_000 * MS).moments(&settings, true);
+        moments.into_iter().map(|(_, moment)| moment).collect()
+    }
+
+    #[test]
+    fn a_grace_period_that_is_over_at_once_has_both_signals_in_order() {
+        for (grace_ms, pre_stop_ms) in [(0, 0), (2_000, 2_000), (1, 1)] {
+            let moments = moments(grace_ms, pre_stop_ms);
+            assert_eq!(moments[moments.len() - 2..], [Moment::Signal, Moment::Sigkill], "{grace_ms} {pre_stop_ms}");
+        }
+    }
+
+    #[test]
+    fn sigkill_is_the_last() {
+        for (grace_ms, with_second) in [(1, false), (40, false), (60, true), (10_000, true)] {
+            let moments = moments(grace_ms, 0);
+            assert_eq!(moments.last(), Some(&Moment::Sigkill), "{grace_ms}");
+            assert_eq!(moments.contains(&Moment::SecondSignal), with_second, "{grace_ms}");
+        }
     }
 }

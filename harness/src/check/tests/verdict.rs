@@ -4,8 +4,8 @@ use super::{APP, C143, KILLED, OK, SH, TERMED, row};
 use crate::{
     check::{
         fate::Fate,
-        record::{Observed, Verdict},
-        samples::{drill, settings},
+        record::{Observed, Sending, Verdict},
+        samples::{TOP, drill, settings},
         settings::{Allowance, Settings},
         verdict,
     },
@@ -23,7 +23,20 @@ fn what_fails_and_what_passes() {
     let usual = || settings();
     let refused = |observed: Observed| observed.request(100, 100, Fate::Refused, None);
     let none_refused = || policy(|settings| settings.policy.allow_refused = Some(Allowance::Count(0)));
+    let sent_kill = |observed: Observed| {
+        let second_signal = Some(Sending { signal: Signal::KILL, at_us: 100_000, pids: vec![TOP] });
+        Observed { second_signal, ..observed }
+    };
+    let killed = || drill(true, &[row(APP, Caught, KILLED, Some(110))]).closed(110).served(5);
     let rows: Vec<(&str, Settings, Observed, Verdict)> = vec![
+        ("killed by somebody else", usual(), killed(), Verdict::Fail),
+        ("killed by the second signal", usual(), sent_kill(killed()), Verdict::Pass),
+        (
+            "killed by the second signal, with a loss",
+            usual(),
+            sent_kill(killed()).request(-50, 110, Fate::Reset, None),
+            Verdict::Fail,
+        ),
         ("drained", usual(), drained().request(-50, 500, Fate::Completed, Some(200)), Verdict::Pass),
         ("exit 0 with a loss", usual(), drained().request(-50, 5, Fate::Reset, None), Verdict::Fail),
         (
@@ -147,9 +160,18 @@ fn what_is_said_beside_the_verdict() {
     assert!(says(&dies, "is luck"));
     assert!(!says(&drill(false, &[row(APP, Caught, OK, Some(1))]).served(3), "is luck"));
 
+    // Only who got its turn when an idle connection was given up had waited for that one.
+    let mut waits = drill(true, &[row(APP, Caught, OK, Some(900))]).closed(900).served(3);
+    waits.idle.silent.dropped_us = Some(300_000);
+    waits.idle.silent.blocked_others = true;
+    assert!(!says(&waits.clone().request(50, 900, Fate::AcceptedNeverServed, None), "kept others waiting"));
+    assert!(says(&waits.request(50, 310, Fate::Completed, Some(200)), "kept others waiting"));
+
     // Who was at work until after an idle connection was given up did not wait for that one.
     let mut ends = drill(true, &[row(APP, Caught, OK, Some(1_900))]).closed(5);
     ends.idle.silent.dropped_us = Some(1_500_000);
+    assert!(!says(&ends, "only when an idle connection"), "it took its time");
+    ends.idle.silent.dropped_us = Some(1_750_000);
     assert!(says(&ends, "only when an idle connection"));
     assert!(!says(&ends.request(-50, 1_890, Fate::Completed, Some(200)), "only when an idle connection"));
 }

@@ -276,3 +276,23 @@ fn the_kernel_s_record_of_the_signal() {
     let said = "by the harness, dropped when it was sent; to stages.py none.";
     assert!(pid1.explanation.text.ends_with(said), "{}", told(pid1));
 }
+
+/// A platform that gives no time sends both signals all the same.
+#[test]
+fn a_grace_period_that_is_over_at_once_ends_in_sigkill() {
+    for options in [&["--grace", "0"][..], &["--grace", "300ms", "--pre-stop", "300ms"]] {
+        let options = [&["--signal-at", "200ms", "--routing-lag", "0"], options].concat();
+        let Some(seat) = check_alone(&[], &options) else { return };
+        assert!(seat.observed.signal.is_some() && seat.observed.sigkill.is_some(), "{}", told(&seat));
+        assert!(seat.observed.exit.is_some(), "{}", told(&seat));
+        assert!(!seat.judgement.reasons.concat().contains("did not even end"), "{}", told(&seat));
+    }
+}
+
+#[test]
+fn a_second_signal_that_is_sigkill_was_sent_by_the_check() {
+    let options = ["--signal-at", "200ms", "--routing-lag", "0", "--second-signal", "KILL", "--after", "100ms"];
+    let Some(seat) = check_alone(&[("DRAIN_MS", "3000")], &options) else { return };
+    assert_eq!(seat.observed.exit, Some(Status::SIGKILL), "{}", told(&seat));
+    assert!(!seat.judgement.reasons.concat().contains("not by this check"), "{}", told(&seat));
+}
