@@ -41,8 +41,8 @@ pub struct Args {
     /// What can stand in a configuration file too.
     #[command(flatten)]
     pub options: Options,
-    /// Read options from this file; without it termdrill.toml or termdrill.json is read where there is one. What stands
-    /// on the command line counts for more.
+    /// Read options from this file; without it termdrill.toml is read, or else termdrill.json, where the working directory
+    /// has one. What stands on the command line counts for more.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Print one JSON document instead of text.
@@ -143,7 +143,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME", value_parser = settings::signal, help_heading = "Stop")]
     pub second_signal: Option<Signal>,
     /// How long after the first. Default: 1s
-    #[arg(long, value_name = "TIME", value_parser = settings::duration_ms, allow_hyphen_values = true, requires = "second_signal", help_heading = "Stop")]
+    #[arg(long, value_name = "TIME", value_parser = settings::duration_ms, allow_hyphen_values = true, help_heading = "Stop")]
     pub after: Option<u64>,
 
     /// What is asked, such as 'GET /path'; several are asked in turn. Default: 'GET /'
@@ -184,8 +184,18 @@ pub struct Options {
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {
-    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    pair.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(|| "NAME=VALUE".to_owned())
+    text.split_once('=').ok_or_else(|| "NAME=VALUE".to_owned()).and_then(|(name, value)| variable(name, value))
+}
+
+/// A variable that a process can have (`environ(7)`).
+pub(super) fn variable(name: &str, value: &str) -> Result<(String, String), String> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err(format!("{name:?} can't be the name of a variable; write NAME=VALUE"));
+    }
+    if value.contains('\0') {
+        return Err(format!("the value of {name} has a zero byte in it, which no variable can have"));
+    }
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 pub(super) fn target(text: &str) -> Result<Target, String> {
@@ -255,6 +265,9 @@ impl Options {
     /// # Errors
     /// There is no command, or what is asked for does not fit together.
     pub fn settings(self, command: Vec<String>) -> Result<Settings, Failure> {
+        if command.first().is_some_and(String::is_empty) {
+            return Err(Failure::bad_input("the command is empty").hint("its first word is the program to start"));
+        }
         if command.is_empty() {
             return Err(Failure::bad_input("there is no command to check")
                 .hint("put it behind two hyphens: termdrill check -- node server.js"));
@@ -272,14 +285,20 @@ impl Options {
         }
         let to = self.to.or(profile.map(|p| p.target.value)).unwrap_or(Target::Top);
         let lag_ms = self.routing_lag.or(profile.map(|p| p.routing_lag_ms.value));
-        let second_signal = match (self.second_signal, profile.and_then(|p| p.second_signal)) {
-            (Some(signal), _) => {
-                Some(SecondSignal { signal, after_ms: self.after.unwrap_or(defaults::SECOND_AFTER_MS) })
-            }
-            (None, second) => second.map(|second| second.value),
-        };
+        let of_profile = profile.and_then(|p| p.second_signal).map(|second| second.value);
+        let second_signal = self.second_signal.or(of_profile.map(|second| second.signal)).map(|signal| SecondSignal {
+            signal,
+            after_ms: self.after.or(of_profile.map(|second| second.after_ms)).unwrap_or(defaults::SECOND_AFTER_MS),
+        });
+        if self.after.is_some() && second_signal.is_none() {
+            return Err(Failure::bad_input("after: there is no second_signal that it could be about")
+                .hint("say which one: --second-signal INT, or second_signal in the file"));
+        }
         let with_all = |mut template: Template| -> Result<Template, Failure> {
-            template.headers.extend(self.header.clone());
+            // What a request says of itself counts for more than what all have.
+            let own = template.headers.clone();
+            let is_own = |name: &str| own.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+            template.headers.extend(self.header.iter().filter(|(name, _)| !is_own(name)).cloned());
             if matches!(template.method.as_str(), "POST" | "PUT" | "PATCH") {
                 template.body = template.body.or_else(|| self.data.clone());
             }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{
     args::{As, Options},
-    profiles::Profile,
+    profiles::{PROFILES, Profile},
     settings,
     template::{self, Template},
 };
@@ -80,7 +80,13 @@ pub fn read(named: Option<&Path>, directory: &Path) -> Result<File, Failure> {
         }
     })?;
     let is_json = path.extension().is_some_and(|extension| extension == "json");
-    parse(&text, is_json).map_err(|failure| Failure { what: format!("{name}: {}", failure.what), ..failure })
+    let mut file =
+        parse(&text, is_json).map_err(|failure| Failure { what: format!("{name}: {}", failure.what), ..failure })?;
+    // What a file says of places is said from where it is.
+    if let (Some(cwd), Some(beside)) = (&mut file.options.cwd, path.parent()) {
+        *cwd = beside.join(&*cwd);
+    }
+    Ok(file)
 }
 
 /// How long such a file can be.
@@ -113,19 +119,57 @@ pub fn parse(text: &str, is_json: bool) -> Result<File, Failure> {
     let mut file = File::default();
     for (key, value) in &table {
         if !KEYS.contains(&key.as_str()) {
-            let failure = Failure::bad_input(format!("there is no option {key:?}"));
+            let failure = Failure::bad_input(format!("{}there is no option {key:?}", line_of(text, is_json, key)));
             return Err(match nearest(key, KEYS.into_iter()) {
                 Some(meant) => failure.hint(format!("is {meant:?} meant?")),
                 None => failure.hint(format!("there are: {}", KEYS.join(", "))),
             });
         }
-        file.set(key, value)
-            .map_err(|allowed| Failure::bad_input(format!("{key}: {value} is not allowed: {allowed}")))?;
-    }
-    if file.options.after.is_some() && file.options.second_signal.is_none() {
-        return Err(Failure::bad_input("after: there is no second_signal that it could be about"));
+        file.set(key, value).map_err(|allowed| {
+            let line = line_of(text, is_json, key);
+            Failure::bad_input(format!("{line}{key}: {value} is not allowed: {allowed}"))
+        })?;
     }
     Ok(file)
+}
+
+/// Where a key stands in a text, as the beginning of an error: `line 3: `. Nothing where that can't be told.
+fn line_of(text: &str, is_json: bool, key: &str) -> String {
+    let found = if is_json { in_json(text, key) } else { in_toml(text, key) };
+    let line = found.and_then(|offset| text.get(..offset)).map(|before| before.matches('\n').count() + 1);
+    line.map_or_else(String::new, |line| format!("line {line}: "))
+}
+
+fn in_toml(text: &str, key: &str) -> Option<usize> {
+    let table = toml::de::DeTable::parse(text).ok()?;
+    table.get_ref().keys().find(|known| known.get_ref() == key).map(|known| known.span().start)
+}
+
+/// The parser of JSON does not tell places: it is the first text of that name that is no value, and not in a deeper table.
+fn in_json(text: &str, key: &str) -> Option<usize> {
+    let quoted = Value::from(key).to_string();
+    let mut depth = 0;
+    let mut at = 0;
+    while let Some(found) = text.get(at..)?.find(['{', '}', '[', ']', '"']) {
+        at += found;
+        let rest = text.get(at..)?;
+        match rest.as_bytes().first()? {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {
+                let mut texts = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+                texts.next()?.ok()?;
+                let end = texts.byte_offset();
+                if depth == 1 && rest.starts_with(&quoted) && rest.get(end..)?.trim_start().starts_with(':') {
+                    return Some(at);
+                }
+                at += end;
+                continue;
+            }
+        }
+        at += 1;
+    }
+    None
 }
 
 impl File {
@@ -135,27 +179,28 @@ impl File {
         match key {
             "command" => {
                 self.command = match value {
-                    Value::Array(words) => words.iter().map(self::text).collect::<Result<_, _>>()?,
-                    Value::String(line) => shlex::split(line).ok_or("a quotation mark is not closed")?,
+                    Value::Array(words) => words.iter().map(word).collect::<Result<_, _>>()?,
+                    Value::String(_) => shlex::split(&word(value)?).ok_or("a quotation mark is not closed")?,
                     _ => return Err("a text, or a list of words".to_owned()),
                 }
             }
             "profile" => {
                 let name = text()?;
-                Profile::from_name(&name).ok_or("it is no platform that is known; see termdrill check --help")?;
+                Profile::from_name(&name)
+                    .ok_or_else(|| format!("the platforms are {}", PROFILES.map(|profile| profile.name).join(", ")))?;
                 options.profile = Some(name);
             }
-            "as" => options.seat = Some(As::from_str(&text()?, false)?),
+            "as" => options.seat = Some(As::from_str(&text()?, false).map_err(|_| "pid1, process or both")?),
             "port" => {
                 let port = text()?.parse().ok().filter(|&port: &u16| port > 0);
                 options.port = Some(port.ok_or("a number from 1 to 65535")?);
             }
             "env" => {
                 let table = value.as_object().ok_or("a table of names and values")?;
-                let pair = |(name, value): (&String, &Value)| Ok((name.clone(), self::text(value)?));
+                let pair = |(name, value): (&String, &Value)| super::args::variable(name, &self::text(value)?);
                 options.env = table.iter().map(pair).collect::<Result<_, String>>()?;
             }
-            "cwd" => options.cwd = Some(text()?.into()),
+            "cwd" => options.cwd = Some(word(value)?.into()),
             "user" => options.user = Some(text()?),
             "ready" => options.ready = Some(text()?.parse()?),
             "ready_timeout" => options.ready_timeout = Some(settings::duration_ms(&text()?)?),
@@ -194,6 +239,12 @@ fn text(value: &Value) -> Result<String, String> {
         Value::Bool(flag) => Ok(flag.to_string()),
         _ => Err("a text or a number".to_owned()),
     }
+}
+
+/// The same, where the kernel takes no zero byte.
+fn word(value: &Value) -> Result<String, String> {
+    let text = text(value)?;
+    if text.contains('\0') { Err("a text without a zero byte".to_owned()) } else { Ok(text) }
 }
 
 /// One request or several, each as on the command line, or as a table of method, path, headers and body.

@@ -1,3 +1,5 @@
+use scenarios::Signal;
+
 use super::OK;
 use crate::check::{args::Options, config, settings::Seat};
 
@@ -36,7 +38,15 @@ fn a_configuration_file_that_is_wrong_is_told_what_is_wrong() {
         ("request = [{ path = '/', colour = 'red' }]", "colour"),
         ("port = 0", "1 to 65535"),
         ("profile = 'moon'", "platform"),
-        ("after = '1s'", "second_signal"),
+        ("profile = 'moon'", "kubernetes"),
+        ("as = 'pid2'", "pid1, process or both"),
+        ("\n\n grace = 10", "line 3: grace: 10 is not allowed"),
+        ("grace = '1s'\n[env]\nA = [1]", "line 2: env: "),
+        ("port = 1\n'grac' = '1s'", "line 2: there is no option"),
+        ("[env]\n'A=B' = '1'", "\"A=B\" can't be the name"),
+        ("[env]\nA = \"\\u0000\"", "zero byte"),
+        ("command = [\"a\\u0000\"]", "zero byte"),
+        ("cwd = \"a\\u0000\"", "zero byte"),
         ("env = 'A=b'", "table"),
         ("command = \"a 'b\"", "quotation"),
         ("max_lost = -1", "number"),
@@ -46,6 +56,63 @@ fn a_configuration_file_that_is_wrong_is_told_what_is_wrong() {
     }
     assert_eq!(config::parse("grac = '1s'", false).unwrap_err().next_step.as_deref(), Some("is \"grace\" meant?"));
     assert!(config::parse("{", true).is_err());
+    for (text, said) in [
+        ("{\n\"grace\": 5}", "line 2: grace: 5 is not"),
+        ("{\"env\": {\"port\": \"grace\"},\n \"user\": \"port\",\n\"port\" : 0}", "line 3: port: 0 is not"),
+        ("{\"env\": {\"A\": \"\\\"}{\"},\n\"prot\": 0}", "line 2: there is no option \"prot\""),
+        ("{\n\n\"gr\\u0061ce\": 5}", "grace: 5 is not"),
+    ] {
+        let failure = config::parse(text, true).unwrap_err();
+        assert!(failure.what.starts_with(said), "{text}: {failure:?}");
+    }
+}
+
+#[test]
+fn a_second_signal_and_its_time_may_come_from_different_places() {
+    let at = |profile: Option<&str>, second_signal: Option<Signal>, after: Option<u64>| {
+        let options = Options { profile: profile.map(str::to_owned), second_signal, after, ..Options::default() };
+        let settings = options.settings(vec!["x".to_owned()]);
+        settings.map(|settings| settings.second_signal.map(|second| (second.signal, second.after_ms)))
+    };
+    for (profile, second, after_ms, meant) in [
+        (None, None, None, None),
+        (None, Some(Signal::INT), None, Some((Signal::INT, 1000))),
+        (None, Some(Signal::INT), Some(300), Some((Signal::INT, 300))),
+        (Some("heroku"), None, None, Some((Signal::TERM, 1000))),
+        (Some("heroku"), None, Some(300), Some((Signal::TERM, 300))),
+        (Some("heroku"), Some(Signal::INT), None, Some((Signal::INT, 1000))),
+    ] {
+        assert_eq!(at(profile, second, after_ms), Ok(meant), "{profile:?} {second:?} {after_ms:?}");
+    }
+    assert!(at(None, None, Some(300)).unwrap_err().what.contains("no second_signal"));
+    // One stands in the file, the other on the command line.
+    let file = config::parse("after = '300ms'", false).unwrap();
+    let both = Options { second_signal: Some(Signal::INT), ..Options::default() }.or(file.options);
+    assert_eq!(both.settings(vec!["x".to_owned()]).unwrap().second_signal.unwrap().after_ms, 300);
+}
+
+#[test]
+fn a_header_of_a_request_counts_for_more_than_one_of_all() {
+    let text = "request = [{ path = '/a', headers = { Accept = 'a' } }, '/b']\nheader = ['accept: b', 'X: 1', 'X: 2']";
+    let settings = config::parse(text, false).unwrap().options.settings(vec!["x".to_owned()]).unwrap();
+    let headers: Vec<String> = settings
+        .requests
+        .iter()
+        .map(|request| request.headers.iter().map(|(name, value)| format!("{name}={value} ")).collect())
+        .collect();
+    assert_eq!(headers, ["Accept=a X=1 X=2 ", "accept=b X=1 X=2 "]);
+}
+
+#[test]
+fn a_directory_in_a_file_is_one_beside_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("app")).unwrap();
+    std::fs::write(folder.path().join("app/drill.toml"), "cwd = 'src'").unwrap();
+    std::fs::write(folder.path().join("termdrill.json"), "{\"cwd\": \"src\"}").unwrap();
+    for (named, cwd) in [(Some("app/drill.toml"), "app/src"), (None, "src")] {
+        let file = config::read(named.map(std::path::Path::new), folder.path()).unwrap();
+        assert_eq!(file.options.cwd, Some(folder.path().join(cwd)), "{named:?}");
+    }
 }
 
 #[test]
