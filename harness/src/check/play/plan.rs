@@ -63,10 +63,11 @@ impl Plan {
 
     /// All moments, in order.
     pub(super) fn moments(&self, settings: &Settings, is_ready: bool) -> Vec<(u64, Moment)> {
+        // A search for the shortest grace period tries ones that the preStop hook uses up.
         let signal_ns = self.signal_ns.min(self.deadline_ns);
         let mut moments = vec![
             (signal_ns.saturating_sub(LOOK_BEFORE_NS), Moment::LookBefore),
-            (self.signal_ns, Moment::Signal),
+            (signal_ns, Moment::Signal),
             (self.signal_ns + LOOK_AFTER_NS, Moment::LookAfter),
             (self.deadline_ns.saturating_sub(LOOK_BEFORE_NS), Moment::LookBeforeSigkill),
             (self.deadline_ns, Moment::Sigkill),
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_grace_period_that_is_over_at_once_has_both_signals_in_order() {
-        for (grace_ms, pre_stop_ms) in [(0, 0), (2_000, 2_000), (1, 1)] {
+        for (grace_ms, pre_stop_ms) in [(0, 0), (2_000, 2_000), (1, 1), (500, 2_000)] {
             let moments = moments(grace_ms, pre_stop_ms);
             assert_eq!(moments[moments.len() - 2..], [Moment::Signal, Moment::Sigkill], "{grace_ms} {pre_stop_ms}");
         }
