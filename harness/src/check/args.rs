@@ -121,7 +121,7 @@ pub struct Options {
     #[arg(long, value_name = "tcp|http:/PATH|notify", help_heading = "Start")]
     pub ready: Option<Ready>,
     /// How long it may take to get ready. Default: 30s
-    #[arg(long, value_name = "TIME", value_parser = settings::duration_ms, allow_hyphen_values = true, help_heading = "Start")]
+    #[arg(long, value_name = "TIME", value_parser = settings::timeout_ms, allow_hyphen_values = true, help_heading = "Start")]
     pub ready_timeout: Option<u64>,
 
     /// The signal that asks it to stop. Default: TERM
@@ -165,7 +165,7 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = "Requests")]
     pub clients: Option<u16>,
     /// How long a request may take. Default: as long as the check
-    #[arg(long, value_name = "TIME", value_parser = settings::duration_ms, allow_hyphen_values = true, help_heading = "Requests")]
+    #[arg(long, value_name = "TIME", value_parser = settings::timeout_ms, allow_hyphen_values = true, help_heading = "Requests")]
     pub request_timeout: Option<u64>,
     /// For how long after the stop began a router goes on sending requests, 0 for none after it. Without it: 1s, and what is
     /// refused is told and not judged

@@ -203,7 +203,7 @@ impl File {
             "cwd" => options.cwd = Some(word(value)?.into()),
             "user" => options.user = Some(text()?),
             "ready" => options.ready = Some(text()?.parse()?),
-            "ready_timeout" => options.ready_timeout = Some(settings::duration_ms(&text()?)?),
+            "ready_timeout" => options.ready_timeout = Some(settings::timeout_ms(&text()?)?),
             "signal" => options.signal = Some(settings::signal(&text()?)?),
             "signal_at" => options.signal_at = Some(text()?.parse()?),
             "to" => options.to = Some(super::args::target(&text()?)?),
@@ -220,7 +220,7 @@ impl File {
                 let clients = text()?.parse().ok().filter(|clients| (1..=10_000).contains(clients));
                 options.clients = Some(clients.ok_or("a number from 1 to 10000")?);
             }
-            "request_timeout" => options.request_timeout = Some(settings::duration_ms(&text()?)?),
+            "request_timeout" => options.request_timeout = Some(settings::timeout_ms(&text()?)?),
             "routing_lag" => options.routing_lag = Some(settings::duration_ms(&text()?)?),
             "allow_refused" => options.allow_refused = Some(text()?.parse()?),
             "max_lost" => options.max_lost = Some(text()?.parse().map_err(|_| "a number")?),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
     profiles::{SecondSignal, Target},
-    template::Template,
+    template::{self, Template},
 };
 
 /// Where the command's first process sits.
@@ -61,7 +61,7 @@ impl FromStr for Ready {
         match text.split_once(':') {
             None if text == "tcp" => Ok(Ready::Tcp),
             None if text == "notify" => Ok(Ready::Notify),
-            Some(("http", path)) if path.starts_with('/') => Ok(Ready::Http(path.to_owned())),
+            Some(("http", path)) if template::is_path(path) => Ok(Ready::Http(path.to_owned())),
             _ => Err("`tcp`, `notify` or `http:/path`".to_owned()),
         }
     }
@@ -215,6 +215,17 @@ pub fn duration_ms(text: &str) -> Result<u64, String> {
     Ok(duration_us(text)?.div_ceil(1000))
 }
 
+/// The same, where no time at all would end everything before it began.
+///
+/// # Errors
+/// What is allowed.
+pub fn timeout_ms(text: &str) -> Result<u64, String> {
+    match duration_ms(text)? {
+        0 => Err("a time above 0 with its unit, such as 100ms, 1.5s or 2m".to_owned()),
+        time_ms => Ok(time_ms),
+    }
+}
+
 /// `1.5 s`, `100 ms`, `0 s`.
 #[must_use]
 pub fn time(time_us: u64) -> String {
@@ -311,6 +322,8 @@ mod tests {
             assert!(duration_us(bad).is_err(), "{bad}");
         }
         assert_eq!(duration_ms("1us"), Ok(1), "never rounded to nothing");
+        assert_eq!(timeout_ms("1us"), Ok(1));
+        assert!(timeout_ms("0").is_err() && timeout_ms("0s").is_err());
     }
 
     #[test]
@@ -334,6 +347,10 @@ mod tests {
             assert_eq!(text.parse(), Ok(at), "{text}");
         }
         assert!("soon".parse::<SignalAt>().is_err());
+        assert_eq!("http:/healthz?a=1".parse(), Ok(Ready::Http("/healthz?a=1".to_owned())));
+        for bad in ["http", "http:", "http:healthz", "http:/a b", "http:/a\r\nX: y", "tcp:", "notify:1"] {
+            assert!(bad.parse::<Ready>().is_err(), "{bad:?}");
+        }
         for name in ["TERM", "term", "SIGTERM", "15"] {
             assert_eq!(signal(name), Ok(Signal::TERM));
         }

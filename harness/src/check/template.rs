@@ -52,11 +52,21 @@ impl Template {
         if !is_token(&self.method) || self.method != self.method.to_ascii_uppercase() {
             return Err(format!("{:?} is no method; write a request as `GET /path`", self.method));
         }
-        if !self.path.starts_with('/') || !is_printable(&self.path) || self.path.contains(' ') {
+        if !is_path(&self.path) {
             return Err(format!("{:?} is no path that begins with /; write a request as `GET /path`", self.path));
         }
-        match self.headers.iter().find(|(name, value)| !is_token(name) || !is_printable(value)) {
-            Some((name, _)) => Err(format!("{name:?} is no header that can be sent")),
+        if let Some((name, _)) = self.headers.iter().find(|(name, value)| !is_token(name) || !is_printable(value)) {
+            return Err(format!("{name:?} is no header that can be sent"));
+        }
+        // A body that ends elsewhere than its headers say would leave the server waiting, or with half of the next request.
+        let length = self.body.as_deref().unwrap_or_default().len();
+        match self.headers.iter().find(|(name, value)| {
+            name.eq_ignore_ascii_case("Transfer-Encoding")
+                || name.eq_ignore_ascii_case("Content-Length") && value.parse() != Ok(length)
+        }) {
+            Some((name, value)) => Err(format!(
+                "{name}: {value} is not how the body is sent, which is as a whole, {length} bytes long; leave that header out"
+            )),
             None => Ok(()),
         }
     }
@@ -99,6 +109,11 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
+/// Whether it can stand in the first line of a request.
+pub(super) fn is_path(text: &str) -> bool {
+    text.starts_with('/') && is_printable(text) && !text.contains(' ')
+}
+
 fn is_printable(text: &str) -> bool {
     !text.chars().any(char::is_control)
 }
@@ -129,6 +144,14 @@ mod tests {
     fn what_can_t_be_sent_is_refused() {
         for bad in ["", "GET", "get /", "GET x", "G T /", "GET /a b", "GET /\r\nX: y"] {
             assert!(bad.parse::<Template>().is_err(), "{bad:?}");
+        }
+        let posted = |header: (&str, &str)| {
+            let headers = vec![(header.0.to_owned(), header.1.to_owned())];
+            Template { body: Some("a=1".to_owned()), headers, .."POST /".parse().unwrap() }.check()
+        };
+        assert_eq!(posted(("content-length", "3")), Ok(()));
+        for bad in [("Content-Length", "5"), ("content-length", ""), ("Transfer-Encoding", "chunked")] {
+            assert!(posted(bad).unwrap_err().contains("3 bytes long"), "{bad:?}");
         }
         for bad in ["", "x", ": y", "a b: c", "a: b\r\nc: d"] {
             assert!(header(bad).is_err(), "{bad:?}");
