@@ -301,7 +301,7 @@ fn remarks(
     {
         remarks.push(format!(
             "It ended only when an idle connection was given up, {} after the signal: while a client keeps one open, it \
-             would go on.",
+             may go on.",
             settings::time(dropped_us.unsigned_abs())
         ));
     }

@@ -1,6 +1,6 @@
 //! The signal went to something that stands above the app.
 
-use scenarios::Status;
+use scenarios::{Signal, Status};
 
 use super::story::{Story, after, label, seat};
 use crate::{
@@ -77,7 +77,9 @@ impl Story<'_> {
         };
         if let Some(how) = how {
             let text = format!("{went}. {how}. {then}.");
-            let change = if is_shell(top) {
+            let change = if self.is_taken_by_a_shell() && !self.was_received() {
+                self.reach_the_app()
+            } else if is_shell(top) {
                 "wait again: a trap interrupts `wait`, so call it in a loop until the app is gone.".to_owned()
             } else if self.between().any(is_shell) {
                 format!(
@@ -109,6 +111,12 @@ impl Story<'_> {
         told.change(self.reach_the_app())
     }
 
+    /// Whether the top is a shell that takes the signal without any trap: of SIGINT shells want to know themselves, and end
+    /// by it, or once their foreground child has.
+    fn is_taken_by_a_shell(&self) -> bool {
+        self.signal == Signal::INT && is_shell(self.top)
+    }
+
     /// How the top left where it did something about the signal, and the app was cut before it could show that it got it.
     pub(super) fn left_before_it_showed(&self) -> Option<String> {
         let (top, name) = (self.top, label(self.top));
@@ -116,7 +124,7 @@ impl Story<'_> {
             return None;
         }
         if top.sigterm == Disposition::Caught && (is_shell(top) || self.between().next().is_none()) {
-            let took = if is_shell(top) { "ran its trap" } else { "took it" };
+            let took = if is_shell(top) && !self.is_taken_by_a_shell() { "ran its trap" } else { "took it" };
             return Some(format!(
                 "{name} {took} and left: it {}, without waiting until {} was gone",
                 self.end(top),
@@ -189,7 +197,13 @@ impl Story<'_> {
                 (Cause::NotPassedOn, "which it runs at once unless it has something in the foreground".to_owned())
             }
         };
-        let text = format!("{went}. {name} has a trap, {what}: {app} never got it. {lasted}");
+        let text = if self.is_taken_by_a_shell() {
+            format!(
+                "{went}. {name} takes it itself, with or without a trap, and passes nothing on: {app} never got it. {lasted}"
+            )
+        } else {
+            format!("{went}. {name} has a trap, {what}: {app} never got it. {lasted}")
+        };
         let change = match (cause, self.in_the_foreground()) {
             (Cause::WaitsForChild, _) | (_, Err(())) => {
                 "`exec` the app; or start it with `&`, pass the signal on in the trap, and `wait` until it is gone."

@@ -4,6 +4,7 @@ mod config;
 mod explain;
 mod html;
 mod report;
+mod shells;
 mod verdict;
 
 use scenarios::Status;

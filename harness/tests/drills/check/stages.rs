@@ -296,3 +296,17 @@ fn a_second_signal_that_is_sigkill_was_sent_by_the_check() {
     assert_eq!(seat.observed.exit, Some(Status::SIGKILL), "{}", told(&seat));
     assert!(!seat.judgement.reasons.concat().contains("not by this check"), "{}", told(&seat));
 }
+
+/// dash with `-c` and bash catch SIGINT without any trap.
+#[test]
+fn a_shell_that_takes_sigint_itself_is_said_to_have_no_trap() {
+    let options = ["--signal-at", "300ms", "--grace", "1s", "--routing-lag", "0", "--signal", "INT"];
+    for form in ["SERVER; true", "SERVER & wait"] {
+        let Some(record) = check(form, &[], &options) else { return };
+        for seat in record.seats.iter().filter(|seat| seat.observed.unable.is_none()) {
+            assert_eq!(seat.judgement.verdict, Verdict::Fail, "{form}: {}", told(seat));
+            assert!(!seat.explanation.text.contains("has a trap"), "{form}: {}", told(seat));
+            assert!(!seat.explanation.text.contains("ran its trap"), "{form}: {}", told(seat));
+        }
+    }
+}
