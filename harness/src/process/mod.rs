@@ -12,6 +12,6 @@ pub use cleanup::{kill_all, reap_orphans};
 pub use live::{Ended, Live, Other};
 pub use spawn::{Heard, Launch, Seat, SpawnError, output, spawn, spawn_self, spawn_self_heard, spawn_to_stay};
 pub use tree::{
-    all_threads_sleep, by_own_number, children, children_of_thread, descendants, is_at_rest, is_dying, is_there,
-    listens, state,
+    Listening, all_threads_sleep, by_own_number, children, children_of_thread, descendants, is_at_rest, is_dying,
+    is_there, listens, state,
 };

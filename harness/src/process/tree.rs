@@ -1,6 +1,10 @@
 //! The process tree below a process, read from /proc.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+};
 
 use scenarios::Signal;
 
@@ -73,16 +77,83 @@ pub fn by_own_number(top: i32, pid: i32) -> Option<i32> {
 /// Whether anybody listens on the TCP port, on whatever address of this machine (`proc_pid_net(5)`).
 #[must_use]
 pub fn listens(port: u16) -> bool {
-    let wanted = format!("{port:04X}");
-    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().any(|path| {
-        let Ok(text) = fs::read_to_string(path) else { return false };
-        text.lines().skip(1).any(|line| {
-            let mut fields = line.split_whitespace().skip(1);
-            let local = fields.next().and_then(|address| address.rsplit_once(':'));
-            // State 0A is TCP_LISTEN.
-            local.is_some_and(|(_, port)| port == wanted) && fields.nth(1) == Some("0A")
-        })
-    })
+    Listening::on(port).is_there()
+}
+
+/// A TCP port on which somebody may listen, to be looked at again and again.
+#[derive(Debug)]
+pub struct Listening {
+    port: u16,
+    /// The one that had the listener last comes first.
+    tables: [&'static str; 2],
+}
+
+impl Listening {
+    /// On whatever address of this machine.
+    #[must_use]
+    pub fn on(port: u16) -> Listening {
+        Listening { port, tables: ["/proc/self/net/tcp", "/proc/self/net/tcp6"] }
+    }
+
+    /// Whether somebody does at this moment.
+    ///
+    /// The kernel lists those who listen before all other sockets (`tcp_get_idx` in net/ipv4/tcp_ipv4.c), and to look for
+    /// others it goes through a table with room for very many, which takes a millisecond. So no more is read than it takes.
+    pub fn is_there(&mut self) -> bool {
+        let found = self.tables.iter().position(|table| has_listener(table, self.port).unwrap_or(false));
+        if found == Some(1) {
+            self.tables.swap(0, 1);
+        }
+        found.is_some()
+    }
+}
+
+/// How much is read at once, in bytes: a row of the table of IPv4. For a larger portion the kernel goes on to the next row.
+const PORTION: usize = 150;
+
+fn has_listener(table: &str, port: u16) -> io::Result<bool> {
+    let wanted = format!(":{port:04X}");
+    let mut file = File::open(table)?;
+    let (mut text, mut portion) = (String::new(), [0; PORTION]);
+    loop {
+        let count = file.read(&mut portion)?;
+        text.push_str(&String::from_utf8_lossy(&portion[..count]));
+        while let Some((row, next)) = row(&text) {
+            match row {
+                Row::Listens(local) if local.ends_with(&wanted) => return Ok(true),
+                // Nobody that listens comes after it.
+                Row::Other => return Ok(false),
+                Row::Listens(_) | Row::Head if next.is_none() => break,
+                Row::Listens(_) | Row::Head => {}
+            }
+            text.drain(..next.unwrap_or(0));
+        }
+        if count == 0 {
+            return Ok(false);
+        }
+    }
+}
+
+/// What a row of such a table is about.
+enum Row<'a> {
+    Head,
+    /// Somebody who listens on this address and port.
+    Listens(&'a str),
+    Other,
+}
+
+/// The first row, as soon as its state is there, and where the next one begins, once that is known.
+fn row(text: &str) -> Option<(Row<'_>, Option<usize>)> {
+    let next = text.find('\n').map(|end| end + 1);
+    let mut fields = text[..next.unwrap_or(text.len())].split_whitespace();
+    let (local, state, _) = (fields.nth(1)?, fields.nth(1)?, fields.next()?);
+    let row = match state {
+        "st" => Row::Head,
+        // TCP_LISTEN.
+        "0A" => Row::Listens(local),
+        _ => Row::Other,
+    };
+    Some((row, next))
 }
 
 /// Whether a process sleeps with nothing to see to: no signal pending that it does not block, and no child that has
@@ -214,11 +285,12 @@ mod tests {
                 continue;
             };
             let port = listener.local_addr().unwrap().port();
-            assert!(listens(port));
+            let mut listening = Listening::on(port);
+            assert!(listens(port) && listening.is_there() && listening.is_there());
             // A connection that is open is not somebody who listens.
             let _connection = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             drop(listener);
-            assert!(!listens(port));
+            assert!(!listens(port) && !listening.is_there());
         }
     }
 

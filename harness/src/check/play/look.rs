@@ -6,7 +6,7 @@ use super::{Run, own_pid, plan::MS};
 use crate::{
     check::{load::Load, sockets},
     evidence::kernel,
-    process::{self, Live, Other},
+    process::{self, Listening, Live, Other},
 };
 
 /// When a look is taken at the processes.
@@ -71,8 +71,8 @@ impl Run<'_> {
 
     pub(super) fn look_at_listener(&mut self) {
         if self.signal_ns.is_some() && self.observed.listener_closed_us.is_none() && self.observed.app_pid.is_some() {
-            let port = self.observed.port;
-            if sockets::listeners().iter().all(|listener| listener.port != port) {
+            let listening = self.listening.get_or_insert_with(|| Listening::on(self.observed.port));
+            if !listening.is_there() {
                 self.observed.listener_closed_us = Some(self.micros(clock::now_ns()));
             }
         }

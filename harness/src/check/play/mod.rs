@@ -27,7 +27,7 @@ use super::{
 use crate::{
     drill::{StopPipe, notify::NotifySocket},
     evidence::{KernelTrace, Watch},
-    process::{self, Live},
+    process::{self, Listening, Live},
 };
 
 /// How often it is looked who listens, and whether something is over.
@@ -94,6 +94,8 @@ struct Run<'a> {
     /// When the signal was to be sent, to which all times are told relatively.
     origin_ns: u64,
     signal_ns: Option<u64>,
+    /// The port, to see when it is closed.
+    listening: Option<Listening>,
     observed: Observed,
 }
 
@@ -129,6 +131,7 @@ impl<'a> Run<'a> {
             tasks: JoinSet::new(),
             origin_ns: at_ns,
             signal_ns: None,
+            listening: None,
             observed: Observed { port, ..Observed::default() },
         };
         run.observed.top_pid = Some(run.top_pid);
