@@ -38,6 +38,17 @@ impl Story<'_> {
         }
     }
 
+    /// There is a handler, and it changed nothing.
+    pub(super) fn handler_that_acts(&self) -> String {
+        self.other_signal().unwrap_or_else(|| {
+            format!(
+                "let the handler for {} in {} stop accepting, finish what is in flight and end the process: nothing came of it.",
+                self.signal,
+                self.name()
+            )
+        })
+    }
+
     /// Where the server knows another signal for a drain.
     pub(super) fn other_signal(&self) -> Option<String> {
         let known = |program: &str| program == label(self.app) || program == label(self.top);

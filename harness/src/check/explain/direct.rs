@@ -125,7 +125,7 @@ impl Story<'_> {
                     .change(self.other_signal().unwrap_or_else(|| self.longer_grace()));
             }
             let text = format!("{how}, and nothing came of it: it went on accepting. {lasted}");
-            return Explanation::new(Cause::NoReaction, text).change(self.handler());
+            return Explanation::new(Cause::NoReaction, text).change(self.handler_that_acts());
         };
         let text = format!(
             "{how}, which closed its port {} and did not end in time. SIGKILL took it{}.",

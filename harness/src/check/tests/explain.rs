@@ -90,7 +90,7 @@ fn where_the_signal_went() {
             drill(true, &[row(APP, Caught, KILLED, Some(10_010))]).sigkill(10_000),
             Cause::NoReaction,
             "went on accepting",
-            Some("handler"),
+            Some("let the handler for SIGTERM"),
         ),
         (
             "takes it and hangs",
