@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 mod opening;
+mod probing;
 mod running;
 mod server;
