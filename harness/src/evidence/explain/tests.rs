@@ -120,21 +120,21 @@ fn a_trap_passes_it_on() {
         &lost,
         Cause::LeftEarly,
         &["dash took it and exited 143 at once, without waiting", "its end cut the worker, and 1 invocation with it"],
-        Some("pass SIGTERM on"),
+        Some("`wait` in a loop"),
     );
     let once = below(true, SH, (Caught, code, Some(300)), (Caught, KILL, Some(300))).received(1).loses_it(300);
     assert_told(
         &once,
         Cause::LeftEarly,
         &["exited 143 at once, before the worker was done", "cut the worker"],
-        Some("wait again"),
+        Some("`wait` in a loop"),
     );
     let once_bare = below(false, SH, (Caught, code, Some(300)), (Caught, OK, Some(370))).received(TOP);
     assert_told(
         &once_bare,
         Cause::LeftEarly,
         &["dash left first", "went on alone and exited 0 after 7.0 s"],
-        Some("wait again"),
+        Some("`wait` in a loop"),
     );
     let mut deaf = below(true, SH, (Caught, KILL, Some(400)), (Ignored, KILL, Some(400))).sigkill();
     // Started with `&`.
@@ -214,7 +214,7 @@ fn a_program_that_is_no_shell_is_not_told_of_as_one() {
     let leaves = below(true, python, (Caught, OK, Some(300)), (Caught, KILL, Some(300))).loses_it(300);
     assert_told(&leaves, Cause::LeftEarly, &["took it and exited 0 at once"], Some("start the worker without python3"));
     let first = below(false, python, (Caught, OK, Some(300)), (Caught, OK, Some(370))).received(TOP);
-    assert_told(&first, Cause::LeftEarly, &["python3 left first"], Some("let python3 wait until the worker is gone"));
+    assert_told(&first, Cause::LeftEarly, &["python3 left first"], Some("let python3 pass SIGTERM on, and wait"));
     let by_it = below(false, python, (Caught, TERM, Some(300)), (Caught, KILL, None));
     assert_told(
         &by_it,

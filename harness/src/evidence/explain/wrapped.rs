@@ -12,7 +12,9 @@ use crate::evidence::{
     words::{called, is_container_init, is_shell, passes_to_group, sets_signals_anew},
 };
 
-const PASS_ON: &str = "`exec` the worker; or pass SIGTERM on to it in the shell's trap, and `wait` until it is gone.";
+/// The same whether the worker is known to have got it or not: one that is cut at once may or may not have told.
+const PASS_ON: &str = "`exec` the worker; or pass SIGTERM on to it in the shell's trap, do nothing else there, and call \
+     `wait` in a loop until it is gone, since a trap interrupts `wait`.";
 
 const START_BEHIND: &str =
     "`exec` the worker; or start it with `&`, pass SIGTERM on in a trap, and `wait` until it is gone.";
@@ -114,9 +116,7 @@ impl<'a> Story<'a> {
     fn wait_for_the_worker(&self) -> String {
         let name = self.top.program();
         if is_shell(self.top) {
-            return "wait again: a trap interrupts `wait`, so call it in a loop until the worker is gone, and do nothing but pass \
-                    SIGTERM on in the trap."
-                .to_owned();
+            return PASS_ON.to_owned();
         }
         if self.between().any(|process| is_shell(process) && self.status(process) == Some(Status::SIGTERM)) {
             let who = if is_container_init(self.top) { "the init" } else { name };
@@ -124,7 +124,9 @@ impl<'a> Story<'a> {
                 "`exec` in the shell below {who}, so that the worker is its own child, which it waits for."
             );
         }
-        format!("let {name} wait until the worker is gone before it ends, or start the worker without {name}.")
+        format!(
+            "start the worker without {name}; or let {name} pass SIGTERM on, and wait until the worker is gone before it ends."
+        )
     }
 
     fn top_died(&self, went: &str) -> Explanation {
@@ -232,13 +234,7 @@ impl<'a> Story<'a> {
             "{went}. {name} took it and {end}, without waiting until the worker was gone. As {name} was PID 1, its end cut the \
              worker{lost}."
         );
-        let change = match is_shell(self.top) {
-            true => PASS_ON.to_owned(),
-            false => format!(
-                "start the worker without {name}; or let {name} pass SIGTERM on, and wait until the worker is gone before it ends."
-            ),
-        };
-        Some(Explanation::new(Cause::LeftEarly, text).change(change))
+        Some(Explanation::new(Cause::LeftEarly, text).change(self.wait_for_the_worker()))
     }
 
     /// The top stayed, and the worker is not known to have got the signal.
