@@ -1,13 +1,14 @@
 // The page as a whole: what is shown (an expected trace, a run, or both), the time, and what is chosen. It asks the server
 // what should happen, hands the answer to the parts that draw it, and moves all of them when time moves.
 
-import { END, ask, byId, h, seconds, setText } from './dom.js';
+import { ask, byId, h, seconds, setText } from './dom.js';
 import { inAddress, keep, leave, turnTo, writeNow } from './address.js';
 import { Player } from './player.js';
 import { Experiment } from './experiment.js';
+import { listenForKeys } from './keys.js';
 import { Lanes, lanesTable, legend } from './lanes.js';
 import { Decisions, Inspector, Outcome, Store } from './panels.js';
-import { evidencePanel } from './evidence.js';
+import { drawEvidence } from './evidence.js';
 import { Runs } from './runs.js';
 
 /** What is shown. `run` is the document of a run of the shown scenario, also while it goes on, or null. */
@@ -20,7 +21,7 @@ const decisions = new Decisions();
 const inspector = new Inspector(choose);
 const player = new Player({ moved, drawn: (place) => lanes.place(place) });
 const experiment = new Experiment({ edited });
-const runs = new Runs({ scenario: () => (experiment.troubled ? null : shown.model?.scenario), started, live, lost, finished, replay });
+const runs = new Runs({ turn, experiment: asEdited, shows: (model) => shown.model === model, started, live, lost, finished, unknown: () => player.leave(), replay });
 
 /** The trace that the panels tell of: what happened where that is to be seen, else what should. */
 function trace() {
@@ -52,7 +53,7 @@ function draw() {
   inspector.choose(shown.worker, shown.request);
   lanes.select(shown.worker, shown.request);
   const evidence = shown.source === 'expected' ? null : shown.run?.evidence;
-  byId('evidence').replaceChildren(...evidencePanel(evidence, view.grace?.worker ?? 'worker-1'));
+  drawEvidence(evidence ?? null, view.grace?.worker ?? 'worker-1');
   seek(player.tick);
   lanes.place(player.place);
 }
@@ -69,6 +70,8 @@ let before = 0;
 /** Time moved. */
 function moved(tick, why) {
   if (!shown.model) return;
+  // Who moves in time looks for what is latest there.
+  if (why === 'step' || why === 'drag' || why === 'restart') decisions.toLatest();
   seek(tick);
   // Of a run that goes on, what is decided at this tick may only become known in a moment.
   const told = why === 'live' ? Math.min(tick, shown.run.observed.view.known_until_tick) : tick;
@@ -116,8 +119,7 @@ function drawDifferences(differences) {
   byId('difference-list').replaceChildren(...differences.map((one) => {
     const tick = Math.min(...[one.expected_tick, one.observed_tick].filter((at) => at !== null));
     const go = () => {
-      player.pause();
-      player.seek(tick, 'drag');
+      player.go(tick);
       if (one.worker) choose(one.worker, one.request);
     };
     return h('li', {}, h('button', { type: 'button', onclick: go }, one.text));
@@ -153,13 +155,36 @@ function processes() {
 // The experiment
 
 let asked = 0;
+let editing = Promise.resolve();
+
+/** Something else is to be shown. What this gives tells whether nothing was asked for since: an answer may come too late. */
+function turn() {
+  asked += 1;
+  const mine = asked;
+  return () => mine === asked;
+}
+
+/** What should happen by the experiment as it was edited last, or null where it holds what is not allowed. */
+async function asEdited() {
+  experiment.flush();
+  let last;
+  do {
+    last = editing;
+    await last;
+  } while (last !== editing);
+  return experiment.troubled ? null : shown.model;
+}
 
 /**
  * The experiment was edited: the server is asked what should happen now, and time starts anew. Where it can't be, what was
  * shown stays, and the answer is false. `chosen` tells that it is another experiment, and not a change of the one before.
  */
-async function edited(scenario, { remember = true, chosen = false } = {}) {
-  const mine = ++asked;
+function edited(scenario, options = {}) {
+  editing = take(scenario, { ...options, isLast: options.isLast ?? turn() });
+  return editing;
+}
+
+async function take(scenario, { remember = true, chosen = false, isLast }) {
   const began = performance.now();
   let model;
   // What the table of fields rules out is not asked for: the answer is known, and at once.
@@ -171,12 +196,12 @@ async function edited(scenario, { remember = true, chosen = false } = {}) {
   try {
     model = await ask('/api/model', { scenario });
   } catch (error) {
-    if (mine !== asked) return true;
+    if (!isLast()) return true;
     const problems = error.document?.problems;
     experiment.problems(problems ?? [{ field: null, message: error.message }]);
     return false;
   }
-  if (mine !== asked) return true;
+  if (!isLast()) return true;
   experiment.problems([]);
   show(model);
   // For whoever measures: the time from an edit until all of it is drawn anew.
@@ -199,6 +224,7 @@ function show(model) {
 }
 
 function rewindTime() {
+  player.leave();
   player.pause();
   before = 0;
   decisions.hush();
@@ -247,7 +273,7 @@ function live(run) {
 
 /** Nothing more is known of the run that goes on: time stays where something is known. */
 function lost() {
-  if (shown.run?.observed) player.seek(shown.run.observed.view.known_until_tick, 'drag');
+  player.lose();
 }
 
 /** A run came to its end, and is shown. */
@@ -256,20 +282,20 @@ function finished(run) {
   shown.run = run.expected ? run : null;
   if (follows) shown.source = sourceOf(run);
   draw();
-  if (run.observed) player.seek(run.observed.view.known_until_tick, 'drag');
+  // Who looks at something else is left there.
+  if (player.leave() && run.observed) player.seek(run.observed.view.known_until_tick, 'drag');
 }
 
 /** Where all is as expected there is nothing to lay over it. */
 const sourceOf = (run) => (!run.observed ? 'expected' : run.differences.length > 0 ? 'both' : 'observed');
 
 /** Shows a run with the experiment that it was. */
-async function replay(run) {
+async function replay(run, isLast) {
   experiment.show(run.scenario);
   if (!run.expected) {
-    await edited(experiment.scenario());
+    await edited(experiment.scenario(), { remember: false, isLast });
     return;
   }
-  asked += 1;
   writeNow();
   experiment.problems([]);
   runs.forget();
@@ -283,7 +309,7 @@ async function replay(run) {
 
 // Keys
 
-const KEYS = {
+listenForKeys({
   ' ': () => player.toggle(),
   ArrowRight: () => player.step(10),
   ArrowLeft: () => player.step(-10),
@@ -291,10 +317,7 @@ const KEYS = {
   ',': () => player.step(-1),
   Home: () => player.restart(),
   r: () => player.restart(),
-  End: () => {
-    player.pause();
-    player.seek(END, 'drag');
-  },
+  End: () => player.toEnd(),
   '+': () => player.changeSpeed(1),
   '=': () => player.changeSpeed(1),
   '-': () => player.changeSpeed(-1),
@@ -303,34 +326,7 @@ const KEYS = {
   // A report has the button, and does not show it.
   x: () => byId('run-start').closest('[hidden]') ?? byId('run-start').click(),
   '?': toggleHelp,
-};
-
-/** Whether a key belongs to the control that has the focus. */
-function isTaken(target, key) {
-  if (target.closest('textarea, select, input:not([type=checkbox], [type=radio], [type=range])')) return true;
-  if (target.closest('input[type=range]')) return /^(Arrow|Home|End|Page)/.test(key);
-  if (target.closest('input[type=radio]')) return key === ' ' || key.startsWith('Arrow');
-  if (target.closest('pre, .scroll, .scroll-x')) return /^(Arrow|Home|End|Page)/.test(key);
-  return key === ' ' && target.closest('button, summary, a, input') !== null;
-}
-
-document.addEventListener('keydown', (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || !byId('keys-enabled').checked) return;
-  const inLanes = event.target.closest('#lanes') !== null;
-  if (inLanes && (event.key === 'ArrowDown' || event.key === 'ArrowUp')) {
-    event.preventDefault();
-    chooseNext(event.key === 'ArrowDown' ? 1 : -1);
-    return;
-  }
-  if (event.shiftKey && event.key.startsWith('Arrow')) {
-    if (inLanes) byId('lanes').scrollBy({ left: event.key === 'ArrowRight' ? 120 : -120 });
-    return;
-  }
-  const act = KEYS[event.key];
-  if (!act || isTaken(event.target, event.key)) return;
-  event.preventDefault();
-  act();
-});
+}, { ArrowDown: () => chooseNext(1), ArrowUp: () => chooseNext(-1) });
 
 function nextSource() {
   const order = ['expected', 'observed', 'both'];
@@ -364,7 +360,9 @@ byId('legend').replaceChildren(...legend());
 async function open(hash) {
   const address = new URLSearchParams(hash.slice(1));
   const run = address.get('run');
-  const trouble = run ? await runs.open(run) : null;
+  const isLast = turn();
+  const trouble = run ? await runs.open(run, isLast) : null;
+  if (!isLast()) return;
   if (!run || trouble) {
     const misread = experiment.misread(address);
     const given = experiment.fromAddress(address);
@@ -373,7 +371,8 @@ async function open(hash) {
     if (misread.length > 0) experiment.problems(misread);
     // An address that holds a time stays as it is: it can be loaded again.
     const remember = given !== null && !address.has('at');
-    const known = misread.length === 0 && (await edited(experiment.scenario(), { remember }));
+    const known = misread.length === 0 && (await edited(experiment.scenario(), { remember, isLast }));
+    if (!isLast()) return;
     // An address can hold what is not allowed. Its problems are told, and there is something to look at.
     if (!known && !shown.model) show(await ask('/api/model', { scenario: opening.scenario }));
     if (trouble) runs.problem(trouble);
@@ -394,7 +393,7 @@ try {
   runs.build(table);
   byId('columns').hidden = false;
   await open(location.hash);
-  runs.refresh();
+  runs.list.refresh();
 } catch (error) {
   experiment.problems([{ field: null, message: error.message }]);
 }

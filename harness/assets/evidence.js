@@ -1,6 +1,6 @@
 // What the kernel told of the processes of a real run: process trees, dispositions of SIGTERM, how each process ended.
 
-import { count, h, statusText } from './dom.js';
+import { byId, count, h, statusText } from './dom.js';
 
 /** What a process does about SIGTERM, by the name that the evidence has for it. */
 export const DISPOSITIONS = {
@@ -13,8 +13,17 @@ export const DISPOSITIONS = {
 
 const milliseconds = (us) => `${(us / 1000).toFixed(us < 10_000 ? 2 : 1)} ms`;
 
-/** The evidence on the worker that was told to stop, as nodes. `signalled` is its name. */
-export function evidencePanel(evidence, signalled) {
+let drawn = null;
+
+/** Shows the evidence on the worker that was told to stop. The same stays as it is: some of it may be unfolded. */
+export function drawEvidence(evidence, signalled) {
+  if (evidence === drawn) return;
+  drawn = evidence;
+  byId('evidence').replaceChildren(...evidencePanel(evidence, signalled));
+}
+
+/** The evidence as nodes. `signalled` is the name of the worker. */
+function evidencePanel(evidence, signalled) {
   if (!evidence) return [];
   const moments = [
     ['Shortly before SIGTERM', evidence.before],

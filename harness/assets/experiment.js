@@ -145,6 +145,9 @@ export class Experiment {
 
   /** Shows a scenario in the controls. */
   show(scenario) {
+    // What was being typed is overwritten.
+    clearTimeout(this.typing);
+    this.typed = null;
     for (const [name, { field, input, list, listRow }] of this.controls) {
       const value = scenario[name] ?? field.default ?? '';
       if (field.kind === 'flag') {
@@ -181,8 +184,17 @@ export class Experiment {
     if (field.kind === 'entrypoint') listRow.hidden = input.value !== LIST;
     clearTimeout(this.typing);
     const typed = event.target.matches('textarea, input[type=text]');
-    if (typed) this.typing = setTimeout(() => this.edit(name), TYPING_MS);
+    this.typed = typed ? name : null;
+    if (typed) this.typing = setTimeout(() => this.flush(), TYPING_MS);
     else this.edit(name);
+  }
+
+  /** Takes what is being typed as an edit. */
+  flush() {
+    const name = this.typed;
+    this.typed = null;
+    clearTimeout(this.typing);
+    if (name) this.edit(name);
   }
 
   changed(event) {

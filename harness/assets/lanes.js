@@ -41,6 +41,7 @@ export class Lanes {
     this.playhead = h('div', { class: 'playhead' });
     this.cover = h('div', { class: 'track-cover', 'aria-hidden': 'true' }, this.curtain, this.playhead);
     this.sheet = h('div', { class: 'sheet' });
+    this.axis = axis();
     this.box.replaceChildren(this.sheet);
     this.sheet.addEventListener('click', (event) => {
       const lane = event.target.closest?.('.lane');
@@ -79,7 +80,9 @@ export class Lanes {
     for (const lane of main.lanes) workers.set(lane.worker, { ...workers.get(lane.worker), main: lane });
     const order = [...workers.keys()].sort((a, b) => number(a) - number(b));
     const graces = [ghost?.grace, main.grace].filter(Boolean);
-    this.lanes.clear();
+    const held = this.sheet.contains(document.activeElement);
+    const before = this.lanes;
+    this.lanes = new Map();
     this.sight.disconnect();
     this.unpainted = new Map();
     const emptyShown = order.length > MANY_WORKERS ? 1 : EMPTY_SLOTS_SHOWN;
@@ -90,31 +93,39 @@ export class Lanes {
       const { main: lane, ghost: shade } = workers.get(worker);
       const grace = graces.filter((band) => band.worker === worker).at(-1);
       const own = differences.filter((difference) => difference.worker === worker);
-      const row = this.lane(worker, lane, shade, grace, slotsPerWorker, emptyShown, main.known_until_tick, own);
+      const row = this.lane(worker, lane, shade, grace, slotsPerWorker, emptyShown, main.known_until_tick, own, before.get(worker));
       this.lanes.set(worker, row);
       // What is in sight is drawn at once, the rest when it comes into sight.
-      const height = laneHeight(Number(row.dataset.rows));
+      const height = laneHeight(parseInt(row.dataset.rows, 10));
       const inSight = down + height > top - NEAR_PX && down < bottom + NEAR_PX;
       down += height;
       if (inSight) this.paint(row);
       return row;
     });
     const rejections = rejectionRow(main, ghost, differences);
-    this.sheet.replaceChildren(axis(), ...rows, rejections, this.cover);
+    this.arrange([this.axis, ...rows, rejections, this.cover]);
     for (const row of this.unpainted.keys()) this.sight.observe(row);
     this.select(this.selected?.worker, this.selected?.request);
+    // Where the lane of whoever is there with the keyboard is gone, the chosen one is next.
+    if (held && !this.sheet.contains(document.activeElement)) this.sheet.querySelector('.lane-name[tabindex="0"]')?.focus({ preventScroll: true });
   }
 
-  lane(worker, lane, shade, grace, slotsPerWorker, emptyShown, knownUntil, differences) {
+  /** Puts the parts of the sheet in order. What is in its place stays in the document, and keeps the focus. */
+  arrange(parts) {
+    parts.forEach((part, place) => {
+      if (this.sheet.children[place] !== part) this.sheet.insertBefore(part, this.sheet.children[place] ?? null);
+    });
+    while (this.sheet.children.length > parts.length) this.sheet.lastChild.remove();
+  }
+
+  /** The lane of a worker; `before` is the one that was drawn, which is changed where it has as many rows. */
+  lane(worker, lane, shade, grace, slotsPerWorker, emptyShown, knownUntil, differences, before) {
     const used = Math.max(0, ...[lane, shade].flatMap((one) => (one?.slots ?? []).map((slot) => slot.slot)));
     const shown = Math.max(used, Math.min(slotsPerWorker, emptyShown));
     const height = laneHeight(shown);
     const picture = s('svg', { class: 'track', width: '100%', height, role: 'img', 'aria-label': words(worker, lane ?? shade) });
-    const name = h('button', { type: 'button', class: 'lane-name', 'data-worker': worker, 'aria-pressed': 'false', tabindex: '-1' }, worker);
-    const slots = Array.from({ length: shown }, (_, index) => h('span', {}, `slot ${index + 1}`));
-    if (shown < slotsPerWorker) slots[shown - 1].textContent += ` of ${slotsPerWorker}`;
-    const head = h('div', { class: 'lane-head' }, name, h('div', { class: 'slot-names', 'aria-hidden': 'true' }, slots));
-    const row = h('div', { class: 'lane', 'data-worker': worker, 'data-rows': shown }, head, picture);
+    const row = before?.dataset.rows === `${shown} of ${slotsPerWorker}` ? before : laneRow(worker, shown, slotsPerWorker);
+    row.lastChild.replaceWith(picture);
     this.unpainted.set(row, () => picture.append(...shapes(lane, shade, grace, shown, knownUntil, differences)));
     return row;
   }
@@ -170,6 +181,15 @@ export class Lanes {
       if (x < left + 8 || x > left + free - 24) this.box.scrollLeft = Math.max(x - free * 0.35, 0);
     }
   }
+}
+
+/** A lane with its name and no picture yet. */
+function laneRow(worker, shown, slotsPerWorker) {
+  const name = h('button', { type: 'button', class: 'lane-name', 'data-worker': worker, 'aria-pressed': 'false', tabindex: '-1' }, worker);
+  const slots = Array.from({ length: shown }, (_, index) => h('span', {}, `slot ${index + 1}`));
+  if (shown < slotsPerWorker) slots[shown - 1].textContent += ` of ${slotsPerWorker}`;
+  const head = h('div', { class: 'lane-head' }, name, h('div', { class: 'slot-names', 'aria-hidden': 'true' }, slots));
+  return h('div', { class: 'lane', 'data-worker': worker, 'data-rows': `${shown} of ${slotsPerWorker}` }, head, s('svg', {}));
 }
 
 /** All shapes of one lane. */

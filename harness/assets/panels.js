@@ -2,6 +2,7 @@
 // view by tick, by the rules that the server's view model states, and interprets nothing.
 
 import { DISPOSITIONS } from './evidence.js';
+import { Growing, shownUntil } from './growing.js';
 import { END, byId, count, h, s, seconds, setText, statusText } from './dom.js';
 
 /** Offers these choices, and leaves a list that offers them already as it is: it may be open. */
@@ -15,18 +16,6 @@ function offer(select, choices) {
 
 /** Whether a phase, an invocation or a stage covers a tick. */
 export const covers = (span, tick) => span.from_tick <= tick && tick < span.until_tick;
-
-/** How many of a list, in the order of the trace, are shown at a tick. */
-export function shownUntil(list, tick) {
-  let low = 0;
-  let high = list.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (list[middle].tick <= tick) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
 
 const COUNTS = [
   ['arrivals', 'arrived'],
@@ -91,37 +80,6 @@ function gateReason(outcome, scenario) {
   return `${said.join(', ')}.`;
 }
 
-/**
- * A list of which the beginning is shown. Entries are made when they are first shown, for there can be thousands.
- */
-class Growing {
-  constructor(parent) {
-    this.parent = parent;
-    this.nodes = [];
-    this.shown = 0;
-  }
-
-  fill(entries, make) {
-    this.entries = entries;
-    this.make = make;
-    this.nodes = [];
-    this.shown = 0;
-    this.parent.replaceChildren();
-  }
-
-  /** Shows the entries up to a tick, and tells whether that changed anything. */
-  seek(tick) {
-    const shown = shownUntil(this.entries, tick);
-    if (shown === this.shown) return false;
-    const more = [];
-    for (let at = this.shown; at < shown; at += 1) more.push((this.nodes[at] ??= this.make(this.entries[at])));
-    this.parent.append(...more);
-    for (let at = shown; at < this.shown; at += 1) this.nodes[at].remove();
-    this.shown = shown;
-    return true;
-  }
-}
-
 /** Committed results. */
 export class Store {
   constructor() {
@@ -130,7 +88,7 @@ export class Store {
 
   draw(view) {
     this.rows.fill(view.store, (row) => h('tr', { 'data-request': row.request },
-      h('th', { scope: 'row' }, row.request), h('td', {}, row.sum), h('td', {}, seconds(row.tick)), h('td', {}, row.worker)));
+      h('th', { scope: 'row' }, row.request), h('td', {}, row.sum), h('td', {}, seconds(row.tick)), h('td', {}, row.worker)), (row) => JSON.stringify(row));
   }
 
   seek(tick) {
@@ -176,11 +134,20 @@ export class Decisions {
     this.kind = byId('decision-kind');
     this.search = byId('decision-search');
     this.announcer = byId('announcer');
-    this.kind.addEventListener('change', () => this.fill());
-    this.search.addEventListener('input', () => this.fill());
+    const choose = () => {
+      this.toLatest();
+      this.fill();
+    };
+    this.kind.addEventListener('change', choose);
+    this.search.addEventListener('input', choose);
     this.waiting = [];
     this.tick = 0;
     this.told = 0;
+    /** Whether the end of the list is in sight: who has scrolled away from it reads something else. */
+    this.atEnd = true;
+    this.box.addEventListener('scroll', () => {
+      this.atEnd = this.box.scrollTop + this.box.clientHeight > this.box.scrollHeight - 24;
+    }, { passive: true });
   }
 
   /** `notes` has a line for each decision that is not as expected, by its place in the list. */
@@ -203,13 +170,15 @@ export class Decisions {
   fill() {
     const places = this.notes.size > 0 ? new Map(this.view.decisions.map((decision, index) => [decision, index])) : null;
     this.entries = this.view.decisions.filter((decision) => this.passes(decision));
+    this.latest?.classList.remove('latest');
     this.latest = null;
+    const noteOf = (decision) => this.notes.get(places?.get(decision));
     this.items.fill(this.entries, (decision) => {
-      const note = this.notes.get(places?.get(decision));
+      const note = noteOf(decision);
       return h('li', { 'data-tick': decision.tick, 'data-event': decision.event, class: note ? 'differs' : null },
         h('span', { class: 'decision-time' }, seconds(decision.tick)), markOf(decision.event),
         h('span', { class: 'decision-text' }, decision.text, note ? h('em', {}, ` ≠ ${note}`) : null));
-    });
+    }, (decision) => JSON.stringify([decision, noteOf(decision)]));
     this.seek(this.tick);
   }
 
@@ -217,9 +186,10 @@ export class Decisions {
     this.tick = tick;
     const changed = this.items.seek(tick);
     const { shown } = this.items;
-    if (changed) {
+    const latest = this.items.nodes[shown - 1] ?? null;
+    if (changed || latest !== this.latest) {
       this.latest?.classList.remove('latest');
-      this.latest = this.items.nodes[shown - 1] ?? null;
+      this.latest = latest;
       this.latest?.classList.add('latest');
       this.follow();
     }
@@ -227,9 +197,14 @@ export class Decisions {
     setText(byId('decision-count'), `${shown} of ${this.entries.length}`);
   }
 
-  /** Scrolls to the latest decision, once a frame at most. */
+  /** The latest decision is what is looked for from now on. */
+  toLatest() {
+    this.atEnd = true;
+  }
+
+  /** Scrolls to the latest decision, once a frame at most, where the end of the list was in sight. */
   follow() {
-    if (this.following) return;
+    if (this.following || !this.atEnd) return;
     this.following = true;
     requestAnimationFrame(() => {
       this.following = false;

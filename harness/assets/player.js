@@ -5,15 +5,20 @@ import { END, byId, seconds, setText } from './dom.js';
 /** How far a player moves at once where motion is to be reduced. */
 const QUIET_STEP_TICKS = 10;
 
-/** The clock of a run that goes on: `origin` is when it began, in milliseconds of `performance.now()`. */
-class Followed {
-  constructor(attempt, speed) {
+/**
+ * An attempt of a run that goes on. `origin` is when its clock began, in milliseconds of `performance.now()`, or Infinity;
+ * `stays` is whether time stays with it, as it does until somebody looks elsewhere.
+ */
+class Live {
+  constructor(attempt, speed, stays) {
     this.attempt = attempt;
     this.speed = speed;
+    this.stays = stays;
     this.origin = Infinity;
     this.known = 0;
   }
 
+  /** How far it is, in ticks. */
   place(now) {
     return Math.min(Math.max((now - this.origin) * (this.speed / 100), this.known), END);
   }
@@ -27,10 +32,11 @@ export class Player {
     this.tick = 0;
     this.place = 0;
     this.playing = false;
-    this.followed = null;
+    this.live = null;
     this.stillness = matchMedia('(prefers-reduced-motion: reduce)');
     this.slider = byId('time-slider');
     this.output = byId('time-output');
+    this.behind = byId('time-behind');
     this.playButton = byId('play');
     this.speedSelect = byId('play-speed');
 
@@ -39,10 +45,8 @@ export class Player {
     byId('step-back').addEventListener('click', () => this.step(-10));
     byId('step-second').addEventListener('click', () => this.step(10));
     byId('step-tick').addEventListener('click', () => this.step(1));
-    this.slider.addEventListener('input', () => {
-      this.pause();
-      this.seek(Number(this.slider.value), 'drag');
-    });
+    // To pause shows the time as it was, in the slider too.
+    this.slider.addEventListener('input', () => this.go(Number(this.slider.value)));
     this.speedSelect.addEventListener('change', () => this.rebase());
     this.show();
   }
@@ -52,13 +56,14 @@ export class Player {
     return Number(this.speedSelect.value);
   }
 
+  /** Plays or pauses. A run that goes on is left where it is, or caught up with. */
   toggle() {
-    if (this.playing) this.pause();
+    if (this.live && !this.live.stays) this.catchUp();
+    else if (this.live || this.playing) this.pause();
     else this.play();
   }
 
   play() {
-    this.followed = null;
     if (this.tick >= END) this.seek(0, 'restart');
     this.playing = true;
     this.rebase();
@@ -66,9 +71,10 @@ export class Player {
     requestAnimationFrame((now) => this.frame(now));
   }
 
+  /** Time stands still, and a run that goes on goes on without it. */
   pause() {
-    this.followed = null;
-    if (!this.playing) return;
+    if (this.live) this.live.stays = false;
+    else if (!this.playing) return;
     this.playing = false;
     this.seek(this.tick, 'pause');
     this.show();
@@ -79,33 +85,71 @@ export class Player {
     this.seek(0, 'restart');
   }
 
-  /**
-   * Stays with a run that goes on and is known until the tick `known`. Its attempt began `elapsed_us` ago; between one thing
-   * that is known and the next, time passes here as it does there. Where that is not told, or motion is to be reduced, it
-   * only moves when more is known.
-   */
-  follow(known, { attempt, speed, elapsed_us: elapsed }) {
-    const now = performance.now();
-    const before = this.followed?.attempt === attempt ? this.followed : null;
-    if (!before) this.pause();
-    if (elapsed === null || this.stillness.matches) {
-      this.pause();
-      this.seek(known, 'live');
-      return;
-    }
-    const followed = before ?? new Followed(attempt, speed);
-    followed.known = known;
-    // What arrived soonest tells best.
-    followed.origin = Math.min(followed.origin, now - elapsed / 1000);
-    this.followed = followed;
-    this.goTo(followed.place(now));
-    if (!before) requestAnimationFrame((later) => this.followFrame(later, followed));
+  /** Goes to a tick, and stops playing. */
+  go(tick) {
+    this.pause();
+    this.seek(tick, 'drag');
   }
 
-  followFrame(now, followed) {
-    if (this.followed !== followed) return;
-    this.goTo(followed.place(now));
-    requestAnimationFrame((later) => this.followFrame(later, followed));
+  /** Goes to the end, or to where a run that goes on is. */
+  toEnd() {
+    if (this.live) this.catchUp();
+    else this.go(END);
+  }
+
+  /**
+   * A run goes on and is known until the tick `known`: time stays with it, if nobody has looked elsewhere. Its attempt began
+   * `elapsed_us` ago; between one thing that is known and the next, time passes here as it does there. Where that is not
+   * told, or motion is to be reduced, it only moves when more is known.
+   */
+  follow(known, { attempt, speed, elapsed_us: elapsed }) {
+    const before = this.live;
+    const now = performance.now();
+    if (before?.attempt !== attempt) this.live = new Live(attempt, speed, before?.stays ?? true);
+    const { live } = this;
+    live.known = known;
+    // What arrived soonest tells best.
+    live.origin = elapsed === null || this.stillness.matches ? Infinity : Math.min(live.origin, now - elapsed / 1000);
+    this.playing = false;
+    this.show();
+    if (live.stays) this.stay(live, now);
+    // Another attempt begins anew.
+    else if (this.place > live.place(now)) this.seek(this.place, 'drag');
+  }
+
+  catchUp() {
+    this.live.stays = true;
+    this.show();
+    this.stay(this.live, performance.now());
+  }
+
+  stay(live, now) {
+    this.goTo(live.place(now));
+    if (live.framed) return;
+    live.framed = true;
+    requestAnimationFrame((later) => this.followFrame(later, live));
+  }
+
+  /** Nothing more is heard of the run that goes on: time stays where something is known. */
+  lose() {
+    if (!this.live) return;
+    this.live.origin = Infinity;
+    if (this.live.stays) this.seek(this.live.known, 'drag');
+  }
+
+  /** No run goes on any more. Tells whether time stayed with it. */
+  leave() {
+    const stayed = this.live?.stays ?? true;
+    this.live = null;
+    this.show();
+    return stayed;
+  }
+
+  followFrame(now, live) {
+    live.framed = this.live === live && live.stays;
+    if (!live.framed) return;
+    this.goTo(live.place(now));
+    requestAnimationFrame((later) => this.followFrame(later, live));
   }
 
   goTo(place) {
@@ -130,8 +174,8 @@ export class Player {
   }
 
   seek(tick, why) {
-    this.followed = null;
-    const next = Math.min(Math.max(Math.round(tick), 0), END);
+    const last = this.live ? Math.floor(this.live.place(performance.now())) : END;
+    const next = Math.min(Math.max(Math.round(tick), 0), last);
     this.place = next;
     this.settle(next, why);
     this.rebase();
@@ -174,8 +218,9 @@ export class Player {
   }
 
   show() {
-    setText(this.playButton, this.playing ? 'Pause' : 'Play');
-    this.playButton.dataset.playing = String(this.playing);
+    const moves = this.playing || (this.live?.stays ?? false);
+    setText(this.playButton, moves ? 'Pause' : this.live ? 'Back to now' : 'Play');
+    setText(this.behind, this.live && !moves ? 'behind the run' : '');
     if (Number(this.slider.value) !== this.tick) this.slider.value = String(this.tick);
     this.slider.setAttribute('aria-valuetext', seconds(this.tick));
     setText(this.output, seconds(this.tick));

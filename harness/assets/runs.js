@@ -1,12 +1,16 @@
-// Runs on real processes: starting one, following it while it goes on, cancelling it, and the list of those that are stored.
+// Runs on real processes: starting one, following it while it goes on, cancelling it, and what it came to.
 
 import { ask, byId, h, sentence, setText } from './dom.js';
 import { inAddress, turnTo } from './address.js';
 import { latenessTable } from './evidence.js';
+import { RunList } from './runlist.js';
 
 /** How often a run that goes on is drawn anew at most, in milliseconds; the second where motion is to be reduced. */
 const REDRAW_EVERY_MS = [120, 1000];
 const stillness = matchMedia('(prefers-reduced-motion: reduce)');
+
+/** How often a run is asked after that nobody sees, in milliseconds. */
+const ASK_EVERY_MS = 1500;
 
 /** The speeds that are offered, in model seconds per real second, as far as the server allows them. */
 const SPEEDS = [1, 2, 5, 10, 20, 30, 60];
@@ -28,7 +32,8 @@ export class Runs {
     this.clock.addEventListener('change', () => {
       this.speed.disabled = this.clock.value === 'stepped';
     });
-    byId('runs-refresh').addEventListener('click', () => this.refresh());
+    this.list = new RunList({ open: (id) => this.open(id), problem: (text) => this.problem(text) });
+    document.addEventListener('visibilitychange', () => this.tune());
   }
 
   /** Offers the clocks and the speeds that the server knows. */
@@ -47,7 +52,8 @@ export class Runs {
     this.badge('');
     this.problem('');
     if (this.current) {
-      this.tell('The run of the experiment before goes on.');
+      this.tell(GOES_ON);
+      this.tune();
     } else {
       this.tell('Starts worker processes, sends them the requests and the signals of this experiment, and compares what happens with what is expected.');
     }
@@ -55,51 +61,104 @@ export class Runs {
 
   async start() {
     if (this.startButton.disabled) return;
-    const scenario = this.page.scenario();
-    this.problem(scenario ? '' : 'The experiment holds what is not allowed: correct it first.');
-    if (!scenario) return;
-    this.result.replaceChildren();
-    this.badge('');
     this.startButton.disabled = true;
-    const clock = this.clock.value;
+    const before = this.current;
     try {
-      const run = await ask('/api/runs', { scenario, clock, ...(clock === 'stepped' ? {} : { speed: Number(this.speed.value) }) });
-      this.page.started();
-      this.follow(run.id);
-      this.refresh();
+      const model = await this.page.experiment();
+      this.problem(model ? '' : 'The experiment holds what is not allowed: correct it first.');
+      if (!model) {
+        this.startButton.disabled = false;
+        return;
+      }
+      this.result.replaceChildren();
+      this.badge('');
+      this.startButton.disabled = true;
+      const clock = this.clock.value;
+      const run = await ask('/api/runs', { scenario: model.scenario, clock, ...(clock === 'stepped' ? {} : { speed: Number(this.speed.value) }) });
+      // Another experiment, or another run, may have come to be shown before the answer did.
+      if (this.page.shows(model)) {
+        this.page.started();
+        this.follow(run.id);
+      } else if (this.current === before) {
+        this.follow(run.id, false);
+      }
+      this.list.refresh();
     } catch (error) {
       this.startButton.disabled = false;
       this.problem(error.message);
     }
   }
 
-  follow(id) {
-    this.current?.stream.close();
-    this.startButton.disabled = true;
-    const stream = new EventSource(`/api/runs/${encodeURIComponent(id)}/events`);
-    this.current = { id, stream, seen: true, dirty: false };
-    const mine = this.current;
+  /** Stays with a run until it is over; `seen` is whether it is what is shown. */
+  follow(id, seen = true) {
+    if (this.current) unhear(this.current);
+    this.current = { id, seen, stream: null, timer: null, over: false, dirty: false };
+    this.startButton.disabled = seen;
     this.cancelButton.hidden = false;
     this.cancelButton.disabled = false;
     this.progress.hidden = false;
     this.progress.value = 0;
-    this.badge('', 'queued');
-    this.tell('Queued.');
+    if (seen) this.badge('', 'queued');
+    this.tell(seen ? 'Queued.' : GOES_ON);
+    this.tune();
+  }
+
+  /**
+   * Hears of the run that goes on event by event where somebody sees it, and else asks after it now and then: a stream keeps
+   * a connection, and a browser has six of them for all its tabs.
+   */
+  tune() {
+    const mine = this.current;
+    if (!mine || mine.over) return;
+    if (mine.seen && !document.hidden) {
+      clearTimeout(mine.timer);
+      mine.timer = null;
+      if (!mine.stream) this.listen(mine);
+    } else {
+      mine.stream?.close();
+      mine.stream = null;
+      mine.timer ??= setTimeout(() => this.look(mine), ASK_EVERY_MS);
+    }
+  }
+
+  listen(mine) {
+    const stream = new EventSource(`/api/runs/${encodeURIComponent(mine.id)}/events`);
+    mine.stream = stream;
     const on = (name, act) => stream.addEventListener(name, (message) => {
-      if (this.current === mine) act(JSON.parse(message.data));
+      if (this.current === mine && mine.stream === stream) act(message);
     });
-    on('state', (data) => this.state(data));
-    on('attempt', (data) => this.attempt(data));
-    on('observed', (data) => this.observed(data));
+    on('state', ({ data }) => this.state(JSON.parse(data)));
+    on('attempt', ({ data }) => this.attempt(JSON.parse(data)));
+    on('observed', ({ data }) => this.observed(JSON.parse(data)));
     on('done', () => this.done());
-    stream.addEventListener('error', () => {
-      if (this.current !== mine) return;
+    on('error', () => {
       if (stream.readyState === EventSource.CLOSED) this.done();
       else this.lost();
     });
-    stream.addEventListener('open', () => {
-      if (this.current === mine) this.found();
-    });
+    on('open', () => this.found());
+  }
+
+  /** Asks after a run that is not listened to. */
+  async look(mine) {
+    let over = false;
+    let answered = true;
+    try {
+      const run = await ask(`/api/runs/${encodeURIComponent(mine.id)}`);
+      mine.run = run.run;
+      over = !goesOn(run);
+    } catch (error) {
+      answered = error.status !== 0;
+      over = answered;
+    }
+    if (this.current !== mine || mine.over) return;
+    mine.timer = null;
+    if (over) {
+      this.done();
+      return;
+    }
+    if (answered) this.found();
+    else this.lost();
+    this.tune();
   }
 
   /** The server does not answer: nothing more is known of the run until it does. The browser asks again and again. */
@@ -129,7 +188,7 @@ export class Runs {
   state({ state, ahead }) {
     if (state === 'queued') this.tell(ahead > 0 ? `Queued behind ${ahead}.` : 'Queued.');
     if (state === 'running') this.tell('Starting worker processes.');
-    if (this.current.seen) this.badge('', state);
+    this.badge('', state);
   }
 
   attempt({ attempt, speed, why }) {
@@ -156,36 +215,46 @@ export class Runs {
     const began = performance.now();
     ask(`/api/runs/${encodeURIComponent(mine.id)}`).then((run) => {
       mine.run = run.run;
-      if (this.current === mine && mine.seen && !mine.before && run.observed) this.page.live(run);
+      if (this.current === mine && !mine.over && mine.seen && !mine.before && run.observed) this.page.live(run);
     }).catch(() => {}).finally(() => {
       setTimeout(() => {
         mine.asking = false;
-        if (mine.dirty && this.current === mine) this.redraw();
+        if (mine.dirty && this.current === mine && !mine.over) this.redraw();
       }, Math.max(REDRAW_EVERY_MS[Number(stillness.matches)] - (performance.now() - began), 0));
     });
   }
 
   async done() {
     const mine = this.current;
-    mine.stream.close();
-    this.current = null;
-    this.startButton.disabled = false;
+    if (mine.over) return;
+    mine.over = true;
+    unhear(mine);
     this.cancelButton.hidden = true;
     this.progress.hidden = true;
-    this.refresh();
+    this.list.refresh();
+    let run = null;
+    let problem = '';
     try {
-      const run = await this.ended(mine);
-      this.problem('');
-      if (!mine.seen) {
-        this.tell(`The run of ${run.scenario.name} that went on is over: ${run.verdict ?? run.state}. It is in the list of past runs.`);
-        return;
+      run = await this.ended(mine);
+    } catch (error) {
+      problem = error.message;
+    }
+    // By now another one may be followed.
+    if (this.current !== mine) return;
+    this.current = null;
+    this.startButton.disabled = false;
+    this.problem(problem);
+    if (!run) {
+      if (mine.seen) {
+        this.badge('', 'not known');
+        this.page.unknown();
       }
+      this.tell('What became of the run is not known.');
+    } else if (mine.seen) {
       this.show(run);
       this.page.finished(run);
-    } catch (error) {
-      if (mine.seen) this.badge('', 'not known');
-      this.tell('What became of the run is not known.');
-      this.problem(error.message);
+    } else {
+      this.tell(`The run of ${run.scenario.name} that went on is over: ${run.verdict ?? run.state}. It is in the list of past runs.`);
     }
   }
 
@@ -210,20 +279,23 @@ export class Runs {
     }
   }
 
-  /** Shows the run of this id or name, and follows it where it is not over. Gives null, or why it can't be shown. */
-  async open(id) {
+  /**
+   * Shows the run of this id or name, and follows it where it is not over. Gives null, or why it can't be shown. What
+   * comes when something else was asked for is of no interest: `isLast` tells.
+   */
+  async open(id, isLast = this.page.turn()) {
     this.problem('');
     try {
       const run = await ask(`/api/runs/${encodeURIComponent(id)}`);
-      await this.page.replay(run);
-      if (run.state === 'queued' || (run.state === 'running' && run.id)) {
-        this.follow(run.id);
-        return null;
-      }
-      this.show(run);
+      if (!isLast()) return null;
+      await this.page.replay(run, isLast);
+      if (!isLast()) return null;
       if (inAddress().get('run') !== id) turnTo(new URLSearchParams({ run: run.run ?? id }));
+      if (goesOn(run)) this.follow(run.id);
+      else this.show(run);
       return null;
     } catch (error) {
+      if (!isLast()) return null;
       this.problem(error.message);
       return error.message;
     }
@@ -247,41 +319,6 @@ export class Runs {
     this.result.replaceChildren(...parts);
   }
 
-  /** Lists the stored runs. */
-  async refresh() {
-    let list;
-    try {
-      list = await ask('/api/runs');
-    } catch (error) {
-      this.problem(error.message);
-      return;
-    }
-    const going = [list.current, ...list.queue].filter(Boolean);
-    byId('runs-none').hidden = going.length + list.runs.length > 0;
-    byId('runs').hidden = !byId('runs-none').hidden;
-    const known = new Set(going.map((run) => run.run));
-    byId('runs').tBodies[0].replaceChildren(
-      ...going.map((run) => row(run.id, run.scenario, null, run.state, [
-        h('button', { type: 'button', 'aria-label': `Follow ${run.scenario}`, onclick: () => this.open(run.id) }, 'Follow'),
-        h('button', { type: 'button', 'aria-label': `Cancel ${run.scenario}`, onclick: () => this.cancelOne(run.id) }, 'Cancel'),
-      ])),
-      ...list.runs.filter((run) => !known.has(run.run)).map((run) => {
-        const [, time, name] = STORED_NAME.exec(run.run) ?? [null, '', run.run];
-        return row(run.run, name, stamp(time), run.state, [
-          h('button', { type: 'button', 'aria-label': `Replay ${run.run}`, onclick: () => this.open(run.run) }, 'Replay'),
-        ]);
-      }));
-  }
-
-  async cancelOne(id) {
-    try {
-      await ask(`/api/runs/${encodeURIComponent(id)}/cancel`, {});
-    } catch (error) {
-      this.problem(error.message);
-    }
-    this.refresh();
-  }
-
   badge(verdict, state) {
     const badge = byId('verdict');
     badge.dataset.verdict = verdict;
@@ -299,20 +336,15 @@ export class Runs {
   }
 }
 
-/** A stored run is named after its time and its scenario. */
-const STORED_NAME = /^(\d{8}-\d{6})-(.+)$/;
+const GOES_ON = 'The run of the experiment before goes on.';
 
-/** `20261130-041614` as `2026-11-30 04:16:14`, in the time of the server's machine. */
-function stamp(time) {
-  const parts = /^(....)(..)(..)-(..)(..)(..)$/.exec(time);
-  return parts ? `${parts[1]}-${parts[2]}-${parts[3]} ${parts[4]}:${parts[5]}:${parts[6]}` : time;
-}
+/** Whether a run of this server waits or goes on. One that was only found stored has no id. */
+const goesOn = (run) => run.state === 'queued' || (run.state === 'running' && run.id !== null);
 
-function row(id, name, when, state, buttons) {
-  return h('tr', { 'data-run': id },
-    h('td', {}, name, when ? h('small', {}, when) : null),
-    h('td', {}, h('span', { class: 'badge small', 'data-verdict': state }, state)),
-    h('td', {}, buttons));
+/** Nothing more is heard of a run, nor is it asked after. */
+function unhear(run) {
+  run.stream?.close();
+  clearTimeout(run.timer);
 }
 
 const duration = (ms) => (ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`);

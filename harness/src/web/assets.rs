@@ -31,16 +31,19 @@ macro_rules! assets {
 }
 
 /// Every file of `harness/assets` but the style; a test sees that none is missing.
-static ASSETS: [Asset; 11] = assets! {
+static ASSETS: [Asset; 14] = assets! {
     "/" => "index.html",
     "/address.js" => "address.js",
     "/app.js" => "app.js",
     "/dom.js" => "dom.js",
     "/evidence.js" => "evidence.js",
     "/experiment.js" => "experiment.js",
+    "/growing.js" => "growing.js",
+    "/keys.js" => "keys.js",
     "/lanes.js" => "lanes.js",
     "/panels.js" => "panels.js",
     "/player.js" => "player.js",
+    "/runlist.js" => "runlist.js",
     "/runs.js" => "runs.js",
     "/start.js" => "start.js",
 };

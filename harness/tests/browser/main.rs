@@ -10,6 +10,7 @@ mod driver;
 mod expected;
 mod experiment;
 mod layout;
+mod live;
 mod page;
 mod panels;
 #[path = "../drills/processes.rs"]

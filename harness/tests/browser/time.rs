@@ -206,3 +206,34 @@ fn where_motion_is_to_be_reduced_time_moves_in_whole_seconds() {
         page.is("[...document.querySelectorAll('*')].every((one) => getComputedStyle(one).animationName === 'none')")
     );
 }
+
+#[test]
+fn a_click_into_the_slider_while_it_plays_goes_there() {
+    let Some(page) = Page::open("") else { return };
+    page.press_outside(&[' ']);
+    page.until_it("it plays", || page.tick(), |tick| *tick > 0, String::new);
+    page.click("#time-slider");
+    page.until("paused", "Play".to_owned(), || page.text("#play"));
+    assert!(page.tick().abs_diff(300) < 5, "{}", page.tick());
+    let near = page.tick();
+    sample(&page, 10);
+    assert_eq!(page.tick(), near);
+}
+
+/// The live regions of the page, as the browser tells assistive technology of them (WAI-ARIA 1.2, `aria-live`).
+#[test]
+fn time_that_moves_is_not_read_out() {
+    let Some(page) = Page::open("") else { return };
+    let tree = page.devtools("Accessibility.getFullAXTree", &json!({}));
+    let is = |node: &Value, name: &str, value: &str| {
+        node["properties"].as_array().into_iter().flatten().any(|one| one["name"] == name && one["value"]["value"] == value)
+    };
+    let live: Vec<&Value> = tree["nodes"].as_array().unwrap().iter().filter(|node| is(node, "live", "polite")).collect();
+    assert!(!live.is_empty(), "there are some");
+    let own = page.devtools("DOM.getDocument", &json!({}));
+    let node = page.devtools("DOM.querySelector", &json!({ "nodeId": own["root"]["nodeId"], "selector": "#time-output" }));
+    let node = page.devtools("DOM.describeNode", &json!({ "nodeId": node["nodeId"] }));
+    let number = &node["node"]["backendNodeId"];
+    assert!(number.is_u64());
+    assert!(live.iter().all(|one| one["backendDOMNodeId"] != *number), "{live:?}");
+}

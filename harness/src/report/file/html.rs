@@ -24,15 +24,18 @@ const PAGE: &str = include_str!("../../../assets/index.html");
 const ANSWERS: &str = include_str!("answers.js");
 
 /// The modules of the page; each one only imports from those before it.
-const MODULES: [(&str, &str); 9] = [
+const MODULES: [(&str, &str); 12] = [
     ("dom", include_str!("../../../assets/dom.js")),
     ("address", include_str!("../../../assets/address.js")),
     ("player", include_str!("../../../assets/player.js")),
     ("evidence", include_str!("../../../assets/evidence.js")),
     ("experiment", include_str!("../../../assets/experiment.js")),
     ("lanes", include_str!("../../../assets/lanes.js")),
+    ("growing", include_str!("../../../assets/growing.js")),
     ("panels", include_str!("../../../assets/panels.js")),
+    ("runlist", include_str!("../../../assets/runlist.js")),
     ("runs", include_str!("../../../assets/runs.js")),
+    ("keys", include_str!("../../../assets/keys.js")),
     ("app", include_str!("../../../assets/app.js")),
 ];
 
@@ -68,7 +71,37 @@ pub(super) fn of_validation(document: &Document, kept: &[Kept]) -> serde_json::R
     let screen = Screen { width: 100, ascii: false, verbose: true };
     let summary = crate::validate::report::summary(screen, &document.summary);
     let link = |judged: &Judged| kept.iter().find(|kept| kept.number == judged.number).map(name);
-    page("Validation", &runs, &results(document, &plain(&summary), link), &summary)
+    let results = results(document, &plain(&summary), link);
+    if runs.is_empty() { Ok(results_alone(&results)) } else { page("Validation", &runs, &results, &summary) }
+}
+
+/// The page where no drill was kept whole: there is nothing to replay, and so no script.
+fn results_alone(section: &str) -> Vec<u8> {
+    let style = style::PAGE;
+    let mut html = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n");
+    for line in PAGE.lines().skip_while(|line| !line.starts_with("<meta")).take_while(|line| !line.starts_with("<title>")) {
+        let _ = writeln!(html, "{line}");
+        if line.starts_with("<meta charset") {
+            let policy = format!("default-src 'none'; style-src {}; img-src data:; base-uri 'none'; form-action 'none'", hash(style));
+            html.push_str(&head(&policy));
+        }
+    }
+    let _ = write!(
+        html,
+        "<title>Validation · termdrill</title>\n<style>{style}</style>\n</head>\n<body>\n<header class=\"top\">\n\
+         <h1>termdrill</h1>\n<p>A validation</p>\n</header>\n<main class=\"page\">\n<div class=\"watch\">\n{section}\
+         <p class=\"muted\">No drill was kept whole, so none can be replayed here.</p>\n</div>\n</main>\n</body>\n</html>\n"
+    );
+    html.into_bytes()
+}
+
+/// What a report says in its head beside what the page does.
+fn head(policy: &str) -> String {
+    format!(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n<meta name=\"generator\" content=\"termdrill \
+         {}\">\n",
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// The results of a validation as a section of the page.
@@ -138,12 +171,7 @@ fn page(title: &str, runs: &[(String, &Record)], section: &str, text: &str) -> s
     for line in PAGE.lines() {
         match line.trim_start() {
             line if line.starts_with("<meta charset") => {
-                let _ = writeln!(
-                    html,
-                    "{line}\n<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n<meta name=\"generator\" \
-                     content=\"termdrill {}\">",
-                    env!("CARGO_PKG_VERSION")
-                );
+                let _ = write!(html, "{line}\n{}", head(&policy));
             }
             line if line.starts_with("<title>") => {
                 let _ = writeln!(html, "<title>{} · termdrill</title>", escaped(title));
