@@ -186,7 +186,7 @@ impl Bench<'_> {
         fs::create_dir_all(directory).map_err(|error| Failure::of_io("make", directory, &error))?;
         let scaled = Crew::waits(manner.clock);
         let isolation = self.isolation.clone();
-        let places = Places { work: directory, scratch: Some(self.folder.path()), kept: None };
+        let places = Places { work: directory, scratch: Some(self.folder.path()), kept: None, kept_below: 0 };
         Crew::start(manner.lanes, places, isolation, self.shell, scaled, Pace::from(manner.speed), manner.attempts)
     }
 

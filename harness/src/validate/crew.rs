@@ -70,6 +70,8 @@ pub struct Places<'a> {
     pub scratch: Option<&'a Path>,
     /// Where runs are kept whole that did not match, and the first few; none are kept where there is no such place.
     pub kept: Option<&'a Path>,
+    /// Drills with a number below this are kept whatever came of them.
+    pub kept_below: usize,
 }
 
 /// Lanes that are at work.
@@ -143,7 +145,7 @@ impl Crew {
         let listener = UnixListener::from_std(listener)?;
         let directory = places.work.join(format!("lane-{}", index + 1));
         let [scratch, kept] = [places.scratch, places.kept].map(|path| path.map(Path::to_owned));
-        let lane = Lane { socket, directory, scratch, scaled, alone, kept };
+        let lane = Lane { socket, directory, scratch, scaled, alone, kept, kept_below: places.kept_below };
         let (process, control) = start_inside(&[LANE], &mut self.isolation, &lane)?;
         let ended = process.watch()?;
         self.tasks.spawn_local(follow(index, listener, self.tell.clone()));

@@ -48,6 +48,8 @@ pub struct Lane {
     /// Where runs are kept whole that did not match, and the first few; none are kept where there is no such place.
     #[serde(with = "crate::os_path::exact_option")]
     pub kept: Option<PathBuf>,
+    /// Drills with a number below this are kept whatever came of them.
+    pub kept_below: usize,
 }
 
 /// Runs a lane until it is given nothing more, or is told to stop.
@@ -73,7 +75,7 @@ async fn work(lane: &Lane, isolation: &Isolation, control: OwnedFd) -> anyhow::R
     }
     fs::create_dir_all(&lane.directory).map_err(|error| Failure::of_io("make", &lane.directory, &error))?;
     // Where the outer process was killed there is nobody left to tell.
-    let mut keeper = Keeper { directory: lane.kept.clone(), room: KEPT_BY_LANE };
+    let mut keeper = Keeper { directory: lane.kept.clone(), below: lane.kept_below, room: KEPT_BY_LANE };
     while let Ok(Some(line)) = tasks.next_line().await {
         let task: Task = serde_json::from_str(&line)?;
         let judged = match drill(lane, isolation, &task, &stop).await {
@@ -92,8 +94,15 @@ async fn work(lane: &Lane, isolation: &Isolation, control: OwnedFd) -> anyhow::R
     Ok(ExitCode::SUCCESS)
 }
 
-/// The drills that are kept whatever came of them, by their numbers in the plan.
+/// How many drills are kept whatever came of them.
 const FIRST_KEPT: usize = 3;
+
+/// The number below which the drills of a plan, or of a shard of it, are kept whatever came of them.
+#[must_use]
+pub fn kept_below(items: &[Item]) -> usize {
+    items.get(FIRST_KEPT).map_or(usize::MAX, |item| item.number)
+}
+
 /// Where the logs of workers go.
 const NO_LOG: &str = "/dev/null";
 /// How many drills a lane keeps at most: where everything diverges, the first ones tell enough.
@@ -102,13 +111,14 @@ const KEPT_BY_LANE: usize = 20;
 /// Keeps runs whole.
 struct Keeper {
     directory: Option<PathBuf>,
+    below: usize,
     room: usize,
 }
 
 impl Keeper {
     fn keep(&mut self, item: &Item, record: &Record) -> Result<(), Failure> {
         let Some(directory) = &self.directory else { return Ok(()) };
-        let wanted = record.verdict != Verdict::Matched || item.number < FIRST_KEPT;
+        let wanted = record.verdict != Verdict::Matched || item.number < self.below;
         let path = directory.join(format!("{}-{}", item.number + 1, item.scenario.name));
         // While a scenario is shrunk, its smaller ones have the same number.
         if !wanted || self.room == 0 || path.exists() {
@@ -167,5 +177,36 @@ impl Watch for Attempts<'_> {
 
     fn reacted(&mut self, reactions: Reactions) {
         self.reactions = reactions;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples;
+
+    #[test]
+    fn of_every_shard_the_first_few_are_kept() {
+        let record = samples::matched();
+        for (shard, parts) in [(0, 1), (3, 4), (9, 10)] {
+            let item = |place: usize| Item {
+                number: place * parts + shard,
+                scenario: record.scenario.clone(),
+                clock: ClockChoice::Stepped,
+            };
+            for planned in [0, 1, 3, 4, 9] {
+                let items: Vec<Item> = (0..planned).map(item).collect();
+                let folder = tempfile::tempdir().unwrap();
+                let directory = Some(folder.path().join("runs"));
+                let mut keeper = Keeper { directory, below: kept_below(&items), room: KEPT_BY_LANE };
+                for item in &items {
+                    keeper.keep(item, &record).unwrap();
+                }
+                let kept = crate::validate::results::kept(folder.path()).unwrap();
+                let numbers: Vec<usize> = kept.into_iter().map(|kept| kept.number).collect();
+                let first: Vec<usize> = items.iter().take(FIRST_KEPT).map(|item| item.number).collect();
+                assert_eq!(numbers, first, "{planned} in shard {shard} of {parts}");
+            }
+        }
     }
 }

@@ -149,7 +149,12 @@ impl Validation<'_> {
             let lanes = self.args.jobs.unwrap_or_else(|| default_jobs(clock)).min(items.len());
             let mut crew = Crew::start(
                 lanes,
-                Places { work: results.directory(), scratch: None, kept: Some(&results.kept_in()) },
+                Places {
+                    work: results.directory(),
+                    scratch: None,
+                    kept: Some(&results.kept_in()),
+                    kept_below: lane::kept_below(&plan.items),
+                },
                 isolation.clone(),
                 self.shell,
                 Crew::waits(clock),

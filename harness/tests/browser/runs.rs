@@ -251,6 +251,25 @@ fn a_list_of_words_is_run_only_where_that_is_allowed() {
 }
 
 #[test]
+fn the_report_on_a_shard_replays_its_first_drills() {
+    let Some(page) = Page::open("") else { return };
+    page.go(&page.server.report_of_a_shard());
+    page.until("the verdict", "verdict: MATCHED".to_owned(), || verdict(&page));
+    let drills = page.texts("main .card td:first-child");
+    assert!(drills.starts_with(&["4".to_owned(), "8".to_owned()]), "{drills:?}");
+    assert_eq!(page.texts("main .card th[scope=row] a[href^='#run=']").len(), 2);
+    page.go(&page.server.report_of_nothing_kept());
+    assert_eq!(page.texts("h2"), ["Results"]);
+    assert_eq!(page.count("main th[scope=row]"), 2);
+    assert_eq!(page.count("script, a"), 0);
+    page.emulate_phone(360);
+    assert_narrow(&page, "the results alone");
+    if let Some(axe) = axe() {
+        assert_eq!(findings(&page, &axe), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn a_report_is_the_page_in_a_file() {
     let Some(page) = Page::open("") else { return };
     page.visit_report("ignored-signal");

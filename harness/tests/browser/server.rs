@@ -39,6 +39,26 @@ impl Server {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         format!("file://{}", path.display())
     }
+
+    /// Validates the last of four shards, and gives the address of the report on it.
+    pub(crate) fn report_of_a_shard(&self) -> String {
+        let shard = ["validate", "--random", "8", "--clock", "stepped", "--shard", "4/4", "--out"];
+        self.validate(&[&shard[..], &[self.rig.path("shard").to_str().unwrap()]].concat())
+    }
+
+    /// The same where nothing of what was drilled is kept.
+    pub(crate) fn report_of_nothing_kept(&self) -> String {
+        let shard = self.rig.path("shard");
+        fs::remove_dir_all(shard.join("runs")).unwrap();
+        self.validate(&["validate", "--resume", shard.to_str().unwrap()])
+    }
+
+    fn validate(&self, arguments: &[&str]) -> String {
+        let path = self.rig.path("validation.html");
+        let ended = self.rig.run(&[arguments, &["--report", path.to_str().unwrap()]].concat());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        format!("file://{}", path.display())
+    }
 }
 
 /// A server that listens there, and its address.

@@ -79,10 +79,15 @@ pub(super) fn of_validation(document: &Document, kept: &[Kept]) -> serde_json::R
 fn results_alone(section: &str) -> Vec<u8> {
     let style = style::PAGE;
     let mut html = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n");
-    for line in PAGE.lines().skip_while(|line| !line.starts_with("<meta")).take_while(|line| !line.starts_with("<title>")) {
+    for line in
+        PAGE.lines().skip_while(|line| !line.starts_with("<meta")).take_while(|line| !line.starts_with("<title>"))
+    {
         let _ = writeln!(html, "{line}");
         if line.starts_with("<meta charset") {
-            let policy = format!("default-src 'none'; style-src {}; img-src data:; base-uri 'none'; form-action 'none'", hash(style));
+            let policy = format!(
+                "default-src 'none'; style-src {}; img-src data:; base-uri 'none'; form-action 'none'",
+                hash(style)
+            );
             html.push_str(&head(&policy));
         }
     }
@@ -328,6 +333,25 @@ mod tests {
                 assert!(exports(module).iter().any(|exported| exported == name), "{name} of {module}");
             }
         }
+    }
+
+    /// Of a shard that broke off early there may be nothing to replay.
+    #[test]
+    fn a_validation_of_which_nothing_was_kept_is_its_results_alone() {
+        let judged: Vec<Judged> = Vec::new();
+        let document = Document {
+            format: crate::validate::report::FORMAT.to_owned(),
+            version: crate::validate::report::VERSION,
+            seed: Some(1),
+            planned: 3,
+            shard: [1, 1],
+            summary: crate::validate::report::Summary::of(&judged),
+            results: judged,
+        };
+        let html = String::from_utf8(of_validation(&document, &[]).unwrap()).unwrap();
+        assert!(!html.contains("<script") && !html.contains("Loading"), "{html}");
+        assert!(html.contains("<h2 id=\"results-heading\">Results</h2>") && html.ends_with("</html>\n"));
+        assert!(html.contains("default-src 'none'; style-src 'sha256-") && !html.contains("script-src"));
     }
 
     /// No address but those of namespaces, which nobody goes to, and of parts of the page itself.
