@@ -1,5 +1,6 @@
 //! What came of a drill, in a few lines: sums, counts, workers' ends, the gate with its reasons.
 
+use anstyle::Style;
 use scenarios::{Gate, Outcome, RequestId, Scenario, Status, WorkerState};
 
 use super::screen::{BAD, CAUTION, GOOD, NO_BREAK_SPACE, STRONG, Screen};
@@ -15,27 +16,36 @@ pub(crate) fn observed(screen: Screen, scenario: &Scenario, outcome: &Outcome, w
 }
 
 fn judged(screen: Screen, scenario: &Scenario, outcome: &Outcome, whole: bool, expected: Option<Gate>) -> String {
+    let facts = facts(screen, scenario, outcome, whole, expected);
+    facts.iter().map(|(label, style, text)| screen.labelled(label, *style, text)).collect()
+}
+
+/// The same, each with its label and how that looks; what has to stay on one line is kept together by no-break spaces.
+pub(crate) fn facts(
+    screen: Screen,
+    scenario: &Scenario,
+    outcome: &Outcome,
+    whole: bool,
+    expected: Option<Gate>,
+) -> Vec<(&'static str, Style, String)> {
     let separator = screen.marks().separator;
-    let mut text = screen.labelled("requests", STRONG, &requests(separator, outcome));
-    text.push_str(&screen.labelled("sums", STRONG, &sums(separator, outcome)));
+    let mut facts =
+        vec![("requests", STRONG, requests(separator, outcome)), ("sums", STRONG, sums(separator, outcome))];
     if !outcome.killed.is_empty() {
-        text.push_str(&screen.labelled("killed", BAD, &list(&outcome.killed)));
+        facts.push(("killed", BAD, list(&outcome.killed)));
     }
     if !outcome.running.is_empty() {
-        text.push_str(&screen.labelled("running", CAUTION, &list(&outcome.running)));
+        facts.push(("running", CAUTION, list(&outcome.running)));
     }
-    text.push_str(&screen.labelled("workers", STRONG, &workers(screen, outcome)));
-    if !whole {
-        text.push_str(&screen.labelled("gate", CAUTION, "not judged: the drill did not come to its end"));
-        return text;
+    facts.push(("workers", STRONG, workers(screen, outcome)));
+    if whole {
+        let style = if outcome.gate == Gate::Pass { GOOD } else { BAD };
+        let said = gate(scenario, outcome, expected);
+        facts.push(("gate", style, said.replace(" %", &format!("{NO_BREAK_SPACE}%"))));
+    } else {
+        facts.push(("gate", CAUTION, "not judged: the drill did not come to its end".to_owned()));
     }
-    let style = if outcome.gate == Gate::Pass { GOOD } else { BAD };
-    text.push_str(&screen.labelled(
-        "gate",
-        style,
-        &gate(scenario, outcome, expected).replace(" %", &format!("{NO_BREAK_SPACE}%")),
-    ));
-    text
+    facts
 }
 
 fn requests(separator: &str, outcome: &Outcome) -> String {

@@ -60,12 +60,10 @@ fn words(record: &Record, outcome: Option<&Outcome>) -> Words {
     let mut say = |name: &str, text: String| facts.push((name.to_owned(), text.replace(NO_BREAK_SPACE, " ")));
     let screen = Screen { width: 4_000, ascii: false, verbose: true };
     if let Some(outcome) = outcome {
-        // The same words as the text output's, which stand after a label of ten columns.
-        let text = anstream::adapter::strip_str(&summary::outcome(screen, &record.scenario, outcome, true)).to_string();
-        for line in text.lines() {
-            let (name, text) = line.split_at_checked(10).unwrap_or((line, ""));
-            if name.trim() != "sums" || text.chars().count() < 400 {
-                say(name.trim(), text.to_owned());
+        // The same words as the text output's. Very many sums are no words any more.
+        for (name, _, text) in summary::facts(screen, &record.scenario, outcome, true, None) {
+            if name != "sums" || text.chars().count() < 400 {
+                say(name, text);
             }
         }
     }

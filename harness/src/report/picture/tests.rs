@@ -123,3 +123,19 @@ fn a_run_that_was_never_made_has_a_picture_too() {
     let record = Record { attempts: Vec::new(), verdict: Verdict::Inconclusive, ..samples::matched() };
     assert!(of_run(&record).contains("INCONCLUSIVE"));
 }
+
+/// Of very many results the sums are left out, and nothing of them stays.
+#[test]
+fn very_many_sums_are_no_words() {
+    let mut scenario = catalogue::get("ignored-signal").unwrap().clone();
+    scenario.request_interval_s = scenarios::Span(1);
+    scenario.invocation_s = scenarios::Span::seconds(1);
+    scenario.slots_per_worker = 64;
+    let expected = expect(&scenario, &HOST);
+    assert!(expected.outcome.sums.0.len() > 200, "{}", expected.outcome.sums.0.len());
+    let outcome = expected.outcome.clone();
+    let record = Record { scenario, expected, ..samples::matched() };
+    let words = words(&record, Some(&outcome));
+    let names: Vec<&str> = words.facts.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["requests", "killed", "workers", "gate", "verdict"]);
+}
