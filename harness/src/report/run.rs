@@ -111,13 +111,22 @@ pub fn verdict(screen: Screen, record: &Record) -> String {
     for reason in &record.reasons {
         text.push_str(&screen.labelled("", STRONG, reason));
     }
-    if let (true, Some(last)) = (screen.verbose, last) {
-        let all = compare::differences(&record.expected.events, &last.events);
-        for (index, difference) in all.iter().enumerate().skip(1) {
-            text.push_str(&screen.labelled(&format!("{}. of {}", index + 1, all.len()), QUIET, &difference.what));
-        }
+    if screen.verbose {
+        text.push_str(&other_differences(screen, record));
     }
     text
+}
+
+/// Where model and processes differ beside the first difference, which goes with the verdict.
+#[must_use]
+pub(crate) fn other_differences(screen: Screen, record: &Record) -> String {
+    let Some(last) = record.attempts.last() else { return String::new() };
+    let all = compare::differences(&record.expected.events, &last.events);
+    let told =
+        all.iter().enumerate().skip(1).map(|(index, difference)| {
+            screen.labelled(&format!("{}/{}", index + 1, all.len()), QUIET, &difference.what)
+        });
+    told.collect()
 }
 
 fn side_by_side(screen: Screen, difference: &Difference) -> String {
