@@ -318,3 +318,13 @@ fn without_a_screen_it_prints_lines() {
     assert!(screen.shows("the-shell-again").contains("no run is stored yet"));
     assert_eq!(screen.assert_left_in_order(), "2");
 }
+
+/// There is nowhere to store the run: that is told where the screen was, with the exit status of `run`.
+#[test]
+fn why_a_drill_can_not_be_run_is_told() {
+    let nowhere = Screen::start_with("env -u HOME -u XDG_STATE_HOME", "watch ignored-signal", (100, 30));
+    let Some(screen) = nowhere else { return };
+    assert_eq!(screen.assert_left_in_order(), "2", "{}", screen.text());
+    let text = screen.text();
+    assert!(text.contains("error: ") && text.contains("HOME"), "{text}");
+}

@@ -1,4 +1,5 @@
-//! Which key asks for what. The same keys as on the page of `termdrill serve`.
+//! Which key asks for what: mostly the same as on the page of `termdrill serve`. There `Home` and `r` go to the start and
+//! stand still, and `d` leads to the field that searches the decisions.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -31,6 +32,10 @@ pub enum Ask {
     ScrollDown,
     /// Scroll the lanes up.
     ScrollUp,
+    /// Scroll what stands below the lanes down.
+    ReadOn,
+    /// Scroll it up.
+    ReadBack,
     /// Show what was expected, what was observed, or both.
     Overlay,
     /// List other decisions.
@@ -46,14 +51,14 @@ pub enum Ask {
 /// The keys as the help shows them, with what they do.
 pub const KEYS: [(&str, &str); 14] = [
     ("space", "play, pause; during a drill: back to now"),
-    ("→", "one second on"),
-    ("←", "one second back"),
+    ("→ ←", "one second on, back"),
     (". ,", "one tick (0.1 s) on, back"),
     ("Home r", "from the start"),
     ("End", "to the end, or to now"),
     ("+ -", "play faster, slower"),
     ("↑ ↓ Tab", "choose a worker"),
     ("PgUp PgDn", "scroll its lanes"),
+    ("f b", "scroll the text below them"),
     ("e", "expected, observed, both"),
     ("d", "which decisions are listed"),
     ("v", "another pane on a small screen"),
@@ -84,6 +89,8 @@ pub fn ask(key: &KeyEvent) -> Option<Ask> {
         KeyCode::Up | KeyCode::BackTab | KeyCode::Char('k') => Ask::PreviousWorker,
         KeyCode::PageDown => Ask::ScrollDown,
         KeyCode::PageUp => Ask::ScrollUp,
+        KeyCode::Char('f') => Ask::ReadOn,
+        KeyCode::Char('b') => Ask::ReadBack,
         KeyCode::Char('e') => Ask::Overlay,
         KeyCode::Char('d') => Ask::Filter,
         KeyCode::Char('v') => Ask::Pane,

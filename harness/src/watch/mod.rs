@@ -162,8 +162,8 @@ fn as_lines(display: Display, args: &WatchArgs) -> anyhow::Result<ExitCode> {
 
 /// What stays on the terminal once the screen is gone, and the exit status: that of the verdict.
 fn finish(display: Display, args: &WatchArgs, state: &State) -> anyhow::Result<ExitCode> {
-    if let Some(failure) = state.progress.as_ref().and_then(|progress| progress.failure.clone()) {
-        return Err(failure.into());
+    if let Some(failure) = &state.failure {
+        return Err(failure.clone().into());
     }
     let Some(record) = &state.record else { return Ok(ExitCode::SUCCESS) };
     if args.replay.is_none() {
@@ -247,7 +247,7 @@ impl Loop<'_> {
                     Next::Message(None) => {
                         *drilling = None;
                         self.state.update(Input::Over);
-                        if self.state.progress.as_ref().is_some_and(|progress| progress.failure.is_some()) {
+                        if self.state.failure.is_some() {
                             return Ok(());
                         }
                         break;

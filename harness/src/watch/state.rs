@@ -8,6 +8,7 @@ use super::{keys::Ask, player::Player};
 use crate::{
     compare::Identity,
     evidence::Snapshot,
+    failure::Failure,
     record::{Attempt, Observed, Record},
     stream::{Message, Progress},
 };
@@ -115,6 +116,8 @@ pub struct State {
     pub stored_in: Option<PathBuf>,
     /// What a drill that goes on told so far.
     pub progress: Option<Progress>,
+    /// Why there is none to tell of: it could not be run.
+    pub failure: Option<Failure>,
     /// Which trace the lanes show.
     pub shown: Shown,
     /// Which decisions are listed.
@@ -125,6 +128,8 @@ pub struct State {
     pub help: bool,
     /// By how many rows the lanes are scrolled beyond where the chosen worker begins.
     pub scrolled: usize,
+    /// By how many lines the text below the lanes is scrolled.
+    pub read: usize,
     /// Whether a person wants to leave.
     pub leaving: bool,
     chosen: usize,
@@ -172,11 +177,13 @@ impl State {
             record: None,
             stored_in: None,
             progress: None,
+            failure: None,
             shown: Shown::Observed,
             filter: Filter::Usual,
             pane: Pane::Decisions,
             help: false,
             scrolled: 0,
+            read: 0,
             leaving: false,
             chosen: 0,
             heard: Vec::new(),
@@ -215,11 +222,12 @@ impl State {
             Input::Message(message, now_ns) => self.hear(message, now_ns),
             Input::Over => {
                 self.player.end();
-                if let Some(progress) = self.progress.take()
-                    && self.record.is_none()
-                {
-                    self.stored_in = progress.stored_in.clone();
-                    self.settle(progress.record);
+                if let Some(progress) = self.progress.take() {
+                    self.failure = progress.failure;
+                    if self.record.is_none() {
+                        self.stored_in = progress.stored_in;
+                        self.settle(progress.record);
+                    }
                 }
             }
         }
@@ -255,6 +263,8 @@ impl State {
             Ask::PreviousWorker => self.choose(self.chosen + self.workers().len().max(1) - 1),
             Ask::ScrollDown => self.scrolled += SCROLL,
             Ask::ScrollUp => self.scrolled = self.scrolled.saturating_sub(SCROLL),
+            Ask::ReadOn => self.read += SCROLL,
+            Ask::ReadBack => self.read = self.read.saturating_sub(SCROLL),
             Ask::Overlay => {
                 self.shown = match (self.shown, self.observed.is_some()) {
                     (_, false) => Shown::Expected,
@@ -268,6 +278,7 @@ impl State {
                 self.filter = Filter::ALL[(place + 1) % Filter::ALL.len()];
             }
             Ask::Pane => {
+                self.read = 0;
                 self.pane = match self.pane {
                     Pane::Decisions => Pane::Worker,
                     Pane::Worker => Pane::Result,
@@ -281,7 +292,7 @@ impl State {
 
     fn choose(&mut self, place: usize) {
         self.chosen = place % self.workers().len().max(1);
-        self.scrolled = 0;
+        (self.scrolled, self.read) = (0, 0);
     }
 
     fn hear(&mut self, message: Message, now_ns: u64) {
@@ -300,7 +311,7 @@ impl State {
                 self.player.heard(observed.event.t, observed.at_us, now_ns);
                 self.heard.push(observed.event);
             }
-            Message::Decided { .. } => self.pane = Pane::Result,
+            Message::Decided { .. } => (self.pane, self.read) = (Pane::Result, 0),
             Message::Ended(_) | Message::Repeated(_) | Message::Failed { .. } => {}
         }
         if let Some(progress) = &mut self.progress {
@@ -322,6 +333,12 @@ impl State {
             Shown::Expected => self.expected.as_ref(),
             Shown::Observed | Shown::Both => self.observed.as_ref(),
         }
+    }
+
+    /// How far anything is known of a trace. Of a drill that goes on that is where it is now.
+    #[must_use]
+    pub fn known_until(&self, traced: &Traced) -> Tick {
+        if self.player.is_live() { self.player.limit() } else { traced.view.known_until }
     }
 
     /// The workers that are shown, by number, whether they have been started or not.
@@ -381,5 +398,5 @@ impl State {
     }
 }
 
-/// How many rows the lanes are scrolled by at once.
+/// How many rows are scrolled by at once.
 const SCROLL: usize = 6;

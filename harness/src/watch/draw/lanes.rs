@@ -47,7 +47,7 @@ pub(super) fn rows(state: &State, width: u16) -> Vec<LaneRow> {
 
 fn laid_out(state: &State, traced: &Traced, tick: Tick, columns: usize) -> Vec<LaneRow> {
     let seen: Vec<Event> = traced.events.iter().copied().filter(|event| event.t <= tick).collect();
-    let lanes = layout(&state.scenario, &seen, tick, columns, true);
+    let lanes = layout(&state.scenario, &seen, tick.min(state.known_until(traced)), columns, true);
     let workers = state.workers();
     let mut worker = None;
     let with_worker = |Row { label, cells }: Row| {

@@ -12,6 +12,7 @@ use ratatui::{
     widgets::{Block, Clear, Paragraph, Widget, Wrap},
 };
 use scenarios::Tick;
+use textwrap::core::display_width;
 
 use super::{
     keys::KEYS,
@@ -72,7 +73,7 @@ impl Look {
 pub fn draw(buffer: &mut Buffer, state: &State, look: Look) {
     let area = buffer.area;
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
-        too_small(buffer, area);
+        too_small(buffer, area, look);
         return;
     }
     let row = |y: u16| Rect { y, height: 1, ..area };
@@ -114,21 +115,23 @@ fn arrange(area: Rect, chosen: Pane) -> Vec<(Pane, Rect)> {
     vec![(chosen, area)]
 }
 
-fn too_small(buffer: &mut Buffer, area: Rect) {
+fn too_small(buffer: &mut Buffer, area: Rect, look: Look) {
     let (columns, rows) = SMALLEST;
-    let text = format!("too small: {}×{}, {columns}×{rows} is needed; q quits", area.width, area.height);
+    let times = look.text("×", "x");
+    let text = format!("too small: {}{times}{}, {columns}{times}{rows} is needed; q quits", area.width, area.height);
     Paragraph::new(text).wrap(Wrap { trim: true }).render(area, buffer);
 }
 
 /// What is drilled on the left, and how far it is on the right.
 fn title(buffer: &mut Buffer, area: Rect, state: &State, look: Look) {
     let right = progress(state, look);
-    let room = usize::from(area.width).saturating_sub(right.width() + 2);
+    let width = u16::try_from(right.width()).unwrap_or(area.width).min(area.width);
+    let left = (area.width - width).saturating_sub(1);
+    let room = usize::from(left).saturating_sub(1);
     let name = Span::styled(clip(&state.scenario.name, room, look), look.style(STRONG));
     let rest = room.saturating_sub(name.width());
     let about = clip(&format!(": {}", state.scenario.title), rest, look);
-    buffer.set_line(area.x, area.y, &Line::from(vec![name, Span::raw(about)]), area.width);
-    let width = u16::try_from(right.width()).unwrap_or(area.width).min(area.width);
+    buffer.set_line(area.x, area.y, &Line::from(vec![name, Span::raw(about)]), left);
     buffer.set_line(area.x + area.width - width, area.y, &right, width);
 }
 
@@ -169,7 +172,7 @@ fn counts(buffer: &mut Buffer, area: Rect, state: &State, look: Look) {
     let parts = [
         (counts.admitted, "admitted", GOOD),
         (counts.rejected, "rejected", QUIET),
-        (counts.completed, "committed", GOOD),
+        (counts.completed, "completed", GOOD),
         (counts.killed, "killed", if counts.killed > 0 { BAD } else { QUIET }),
         (counts.in_flight, "in flight", if counts.in_flight > 0 { CAUTION } else { QUIET }),
         (counts.arrivals, "arrived", QUIET),
@@ -228,8 +231,11 @@ fn foot(buffer: &mut Buffer, area: Rect, state: &State, look: Look) {
 }
 
 fn help(buffer: &mut Buffer, area: Rect, look: Look) {
-    let arrows =
-        |key: &str| if look.ascii { key.replace(['→', '←', '↑', '↓'], "arrow") } else { key.to_owned() };
+    let names = [("→", "right"), ("←", "left"), ("↑", "up"), ("↓", "down")];
+    let arrows = |key: &str| {
+        let named = |key: String, (arrow, name): &(&str, &str)| key.replace(arrow, name);
+        if look.ascii { names.iter().fold(key.to_owned(), named) } else { key.to_owned() }
+    };
     let block = block(look, " Keys ", true);
     if KEYS.len() + 2 > usize::from(area.height) {
         // Too low a screen for a line each: in one paragraph, with how to quit first.
@@ -241,7 +247,7 @@ fn help(buffer: &mut Buffer, area: Rect, look: Look) {
         let text = Paragraph::new(Line::from_iter(briefly)).wrap(Wrap { trim: true });
         return text.block(block).render(area, buffer);
     }
-    let widest = KEYS.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
+    let widest = KEYS.iter().map(|(key, _)| arrows(key).chars().count()).max().unwrap_or(0);
     let lines: Vec<Line> = KEYS
         .iter()
         .map(|(key, words)| {
@@ -283,12 +289,19 @@ fn block(look: Look, title: &str, all_around: bool) -> Block<'static> {
 
 /// `text` in at most `room` columns.
 fn clip(text: &str, room: usize, look: Look) -> String {
-    if text.chars().count() <= room {
+    if display_width(text) <= room {
         return text.to_owned();
     }
-    let end = look.text("…", "~");
-    let kept: String = text.chars().take(room.saturating_sub(1)).collect();
-    if room == 0 { String::new() } else { kept + end }
+    let Some(mut left) = room.checked_sub(1) else { return String::new() };
+    // Some letters take two columns.
+    let fits = |letter: &char| match left.checked_sub(display_width(letter.encode_utf8(&mut [0; 4]))) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    text.chars().take_while(fits).collect::<String>() + look.text("…", "~")
 }
 
 /// The column of a lane in which `tick` falls.

@@ -23,22 +23,30 @@ use crate::{
 
 /// Draws one pane.
 pub(super) fn draw(buffer: &mut Buffer, area: Rect, pane: Pane, state: &State, look: Look) {
-    let title = match pane {
-        Pane::Decisions => format!(" Decisions: {} ", state.filter.name()),
-        Pane::Worker => " Worker ".to_owned(),
-        Pane::Result if state.record.is_some() => " Result ".to_owned(),
-        Pane::Result => " Drill ".to_owned(),
-    };
-    let frame = block(look, &title, false);
-    let inner = frame.inner(area);
-    frame.render(area, buffer);
-    // A column between neighbours.
+    // Below the frame's line, with a column between neighbours.
+    let inner = block(look, "", false).inner(area);
     let inner = Rect { width: inner.width.saturating_sub(1), ..inner };
-    match pane {
-        Pane::Decisions => decisions(buffer, inner, state, look),
-        Pane::Worker => Paragraph::new(worker(inner.width, state, look)).render(inner, buffer),
-        Pane::Result => Paragraph::new(result(inner.width, state, look)).render(inner, buffer),
-    }
+    let (title, text) = match pane {
+        Pane::Decisions => {
+            block(look, &format!(" Decisions: {} ", state.filter.name()), false).render(area, buffer);
+            return decisions(buffer, inner, state, look);
+        }
+        Pane::Worker => ("Worker", worker(inner.width, state, look)),
+        Pane::Result if state.record.is_some() => ("Result", result(inner.width, state, look)),
+        Pane::Result => ("Drill", result(inner.width, state, look)),
+    };
+    let (all, height) = (text.lines.len(), usize::from(inner.height));
+    let first = state.read.min(all.saturating_sub(height));
+    let frame = match all > height {
+        true => {
+            // That there is more, and the keys that lead to it.
+            let more = if first + height < all { look.text("… ", "... ") } else { "" };
+            block(look, &format!(" {title} {}-{}/{all} {more}f b ", first + 1, first + height), false)
+        }
+        false => block(look, &format!(" {title} "), false),
+    };
+    frame.render(area, buffer);
+    Paragraph::new(text).scroll((u16::try_from(first).unwrap_or(u16::MAX), 0)).render(inner, buffer);
 }
 
 /// The last decisions up to the time that is shown, as many as there is room for.
@@ -117,6 +125,10 @@ fn worker(width: u16, state: &State, look: Look) -> Text<'static> {
     if let Some(status) = now.status {
         lines.fact("status", QUIET, &status.to_string());
     }
+    let known = state.known_until(traced);
+    if tick > known {
+        lines.fact("known", CAUTION, &format!("until {known} s"));
+    }
     if let Some(grace) = traced.view.grace.filter(|grace| grace.worker == chosen && grace.from <= tick) {
         let left = grace.deadline.0.saturating_sub(tick.0);
         let left = if now.alive && left > 0 { format!(", in {} s", Tick(left)) } else { String::new() };
@@ -167,17 +179,20 @@ fn result(width: u16, state: &State, look: Look) -> Text<'static> {
     match (&state.record, &state.progress) {
         (Some(record), _) => {
             let quiet = Screen { verbose: false, ..screen };
-            text.push_str(&report::run::verdict(screen, record));
+            // What matters most comes first: there may be no room for all.
+            text.push_str(&report::run::verdict(quiet, record));
             if let Some(last) = record.attempts.last() {
                 let whole = last.cut_off_at.is_none();
-                let expected = record.expected.outcome.gate;
-                let outcome = report::summary::observed(quiet, &state.scenario, &last.outcome, whole, expected);
-                // What matters most comes first: there may be no room for all.
-                let outcome = anstream::adapter::strip_str(&outcome).to_string();
-                let (counts, gate) = outcome.split_at(outcome.find("\ngate").map_or(0, |end| end + 1));
-                text.push_str(gate);
+                let expected = Some(record.expected.outcome.gate);
+                let facts = report::summary::facts(quiet, &state.scenario, &last.outcome, whole, expected);
+                let (gate, counts): (Vec<_>, Vec<_>) = facts.into_iter().partition(|(label, ..)| *label == "gate");
+                let told = |facts: &[(&'static str, Style, String)]| {
+                    facts.iter().map(|(label, style, text)| screen.labelled(label, *style, text)).collect::<String>()
+                };
+                text.push_str(&told(&gate));
                 text.push_str(&report::evidence::signal(quiet, last));
-                text.push_str(counts);
+                text.push_str(&report::run::other_differences(screen, record));
+                text.push_str(&told(&counts));
                 for remark in &last.remarks {
                     text.push_str(&screen.labelled("remark", CAUTION, remark));
                 }

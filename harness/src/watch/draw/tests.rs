@@ -7,6 +7,7 @@ use scenarios::{Event, EventKind, Host, Outcome, Scenario, ShellBehaviour, Statu
 use super::*;
 use crate::{
     compare::first_difference,
+    failure::Failure,
     record::{Attempt, Observed, Record, Verdict},
     stream::Message,
     watch::{keys::Ask, state::Input},
@@ -100,6 +101,95 @@ fn a_run_that_diverged_at_its_end() {
     insta::assert_snapshot!("diverged-120x40", screen(&state, LOOK, 120, 40));
 }
 
+const MORE: &str = " … f b ─";
+
+/// Many differences, of which there is no room for all.
+#[test]
+fn all_that_a_run_came_to_can_be_read() {
+    let mut state = at(replay(diverged()), 600);
+    state.update(Input::Ask(Ask::Pane));
+    state.update(Input::Ask(Ask::Pane));
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Beside it stand the decisions.
+    let pane = |state: &State| -> String {
+        let text = screen(state, LOOK, 80, 24);
+        let right = |line: &str| line.chars().skip(40).collect::<String>() + "\n";
+        text.lines().skip_while(|line| !line.contains(" Result ")).map(right).collect()
+    };
+    let first = pane(&state);
+    assert!(first.starts_with(" Result 1-") && first.contains(MORE), "{first}");
+    let mut seen = words(&first);
+    loop {
+        state.update(Input::Ask(Ask::ReadOn));
+        let next = pane(&state);
+        seen.push_str(&words(&next));
+        if !next.contains(MORE) {
+            break;
+        }
+    }
+    for part in [
+        "✘ DIVERGED",
+        "gate FAIL",
+        "2/6 worker-1 was expected",
+        "6/6 request-16",
+        "requests 20 arrived",
+        "stored runs/",
+    ] {
+        assert!(seen.contains(part), "{part} is not there: {seen}");
+    }
+    while state.read > 0 {
+        state.update(Input::Ask(Ask::ReadBack));
+    }
+    assert_eq!(pane(&state), first);
+    // The gate comes before what else differs.
+    let large = screen(&state, LOOK, 120, 60);
+    assert!(large.find("gate      FAIL").unwrap() < large.find("2/6").unwrap(), "{large}");
+    let ascii = screen(&state, Look { ascii: true, ..LOOK }, 80, 24);
+    assert!(ascii.is_ascii() && ascii.contains("... f b -"), "{ascii}");
+}
+
+/// A run that broke off at 20 s, in the middle of four invocations.
+#[test]
+fn nothing_is_drawn_of_what_was_never_observed() {
+    let mut record = run(&scenario("ignored-signal"), |events| events.retain(|event| event.t <= Tick(200)));
+    record.attempts[0].cut_off_at = Some(Tick(200));
+    let state = |tick| {
+        let mut state = at(replay(record.clone()), tick);
+        state.shown = Shown::Observed;
+        state
+    };
+    let lanes = |tick| {
+        let text = screen(&state(tick), LOOK, 120, 40);
+        let lines = text.lines().skip(3).take_while(|line| !line.contains("Decisions"));
+        lines.map(|line| line.trim_end_matches(['│', ' ']).to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(lanes(600), lanes(200));
+    assert!(screen(&state(600), LOOK, 120, 40).contains("known     until 20.0 s"));
+    assert!(!screen(&state(200), LOOK, 120, 40).contains("known     until"));
+}
+
+#[test]
+fn letters_of_two_columns_leave_the_time_alone() {
+    for title in ["試験".repeat(30), "a".repeat(60), "e\u{301}".repeat(60), "試".repeat(12)] {
+        let mut record = run(&scenario("ignored-signal"), |_| ());
+        record.scenario.title.clone_from(&title);
+        let state = at(replay(record), 331);
+        for width in 40..=100 {
+            let mut terminal = Terminal::new(TestBackend::new(width, 24)).unwrap();
+            terminal.draw(|frame| draw(frame.buffer_mut(), &state, LOOK)).unwrap();
+            let buffer = terminal.backend().buffer();
+            let cells: Vec<&str> = (0..width).map(|x| buffer[(x, 0)].symbol()).collect();
+            let right = "33.1 s Ⅱ paused ✔ matched";
+            let place = usize::from(width) - right.chars().count();
+            assert_eq!(cells[place..].concat(), right, "{title} on {width} columns");
+            assert_eq!(cells[place - 1], " ", "{title} on {width} columns");
+            let shown = cells[..place].concat();
+            let whole = shown.replace(' ', "").ends_with(&title) || shown.trim_end() == "ignored-signal";
+            assert!(whole || shown.contains('…'), "{title} on {width}: {shown}");
+        }
+    }
+}
+
 #[test]
 fn what_the_model_expects_of_two_workers() {
     let scenario = scenario("replacement");
@@ -132,6 +222,15 @@ fn a_drill_that_goes_on() {
 }
 
 #[test]
+fn why_a_drill_can_not_be_run_is_kept() {
+    let mut state = State::of_drill(scenario("ignored-signal"), 10.0);
+    let failed = Message::Failed { what: "no home".to_owned(), next_step: Some("set HOME".to_owned()), exit_code: 2 };
+    state.update(Input::Message(failed, 0));
+    state.update(Input::Over);
+    assert_eq!(state.failure, Some(Failure::bad_input("no home").hint("set HOME")));
+}
+
+#[test]
 fn the_help_and_a_screen_that_is_too_small() {
     let mut state = at(replay(run(&scenario("ignored-signal"), |_| ())), 100);
     state.update(Input::Ask(Ask::Help));
@@ -145,6 +244,8 @@ fn the_help_and_a_screen_that_is_too_small() {
     }
     let small = screen(&state, LOOK, 39, 9).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(small, "too small: 39×9, 40×10 is needed; q quits");
+    let ascii = Look { ascii: true, ..LOOK };
+    assert!([screen(&state, ascii, 39, 9), screen(&state, ascii, 80, 24)].iter().all(|text| text.is_ascii()));
     state.update(Input::Ask(Ask::StepTick));
     assert!(!state.help, "any key closes it");
 }
