@@ -1,7 +1,7 @@
 // The page as a whole: what is shown (an expected trace, a run, or both), the time, and what is chosen. It asks the server
 // what should happen, hands the answer to the parts that draw it, and moves all of them when time moves.
 
-import { ask, byId, h, seconds, setText } from './dom.js';
+import { END, ask, byId, h, seconds, setText } from './dom.js';
 import { inAddress, keep, leave, turnTo, writeNow } from './address.js';
 import { Player } from './player.js';
 import { Experiment } from './experiment.js';
@@ -48,7 +48,7 @@ function draw() {
   outcome.draw(view, figures, scenario);
   store.draw(view);
   decisions.draw(view, notes(view, differences));
-  const names = inspector.draw(view, shown.source === 'expected' ? new Map() : processes());
+  const names = inspector.draw(view, shown.source === 'expected' ? new Map() : processes(), shown.run?.state === 'running' ? END : view.known_until_tick);
   if (!names.includes(shown.worker)) [shown.worker, shown.request] = [names[0] ?? null, null];
   inspector.choose(shown.worker, shown.request);
   lanes.select(shown.worker, shown.request);

@@ -68,12 +68,13 @@ function parsed(text) {
   }
 }
 
-/** What the server answered, or an error with its words. */
-export async function ask(path, body, method = body === undefined ? 'GET' : 'POST') {
-  const options = { method, cache: 'no-store', headers: {} };
-  if (method !== 'GET') {
-    options.headers['content-type'] = 'application/json';
-    options.body = JSON.stringify(body ?? {});
+/** What the server answered, or an error with its words. With a body it is a POST. */
+export async function ask(path, body) {
+  const options = { cache: 'no-store' };
+  if (body !== undefined) {
+    options.method = 'POST';
+    options.headers = { 'content-type': 'application/json' };
+    options.body = JSON.stringify(body);
   }
   let response;
   try {

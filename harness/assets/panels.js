@@ -249,9 +249,13 @@ export class Inspector {
     byId('inspector-json-details').addEventListener('toggle', () => this.seek(this.tick ?? 0));
   }
 
-  /** `processes` tells what is known of each worker's process, where a run is shown. */
-  draw(view, processes) {
+  /**
+   * `processes` tells what is known of each worker's process, where a run is shown, and `end` where the trace ends of one that
+   * broke off: what was the case there is all that is known of later.
+   */
+  draw(view, processes, end) {
     this.view = view;
+    this.end = end;
     this.processes = processes;
     const names = view.lanes.map((lane) => lane.worker);
     offer(this.workers, names.map((name) => [name, name]));
@@ -304,11 +308,13 @@ export class Inspector {
     const worker = this.lane ? this.worker(tick) : null;
     const request = this.invocation ? this.request(tick) : null;
     const text = JSON.stringify([worker, request, tick]);
+    const late = tick > this.end;
     // Most ticks change nothing here but the time.
-    const same = JSON.stringify([worker, request]);
+    const same = JSON.stringify([worker, request, late]);
     if (same !== this.drawn) {
       this.drawn = same;
-      this.card.replaceChildren(...this.cards(worker, request));
+      const known = late ? [h('p', { class: 'muted' }, `Known until ${seconds(this.end)}, where the run broke off.`)] : [];
+      this.card.replaceChildren(...known, ...this.cards(worker, request));
     }
     if (text !== this.written && byId('inspector-json-details').open) {
       this.written = text;

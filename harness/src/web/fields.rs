@@ -73,7 +73,8 @@ pub(super) fn document(allowed: &Allowed) -> FieldsDocument<'static> {
 pub(super) fn of_report<'a>(scenarios: &[&'a Scenario]) -> FieldsDocument<'a> {
     let presets: Vec<Preset<'a>> = scenarios.iter().copied().map(Preset::of).collect();
     let first = presets.first().map_or("", |preset| preset.name);
-    let nothing = Allowed { commands: false, speed: *SPEEDS.start() };
+    // That lists of words are not allowed here would be said of a server.
+    let nothing = Allowed { commands: true, speed: *SPEEDS.start() };
     FieldsDocument { presets, opening: first, baseline: first, ..document(&nothing) }
 }
 
@@ -117,6 +118,11 @@ mod tests {
         let opening = catalogue::get(OPENING).unwrap();
         let silent = Scenario::new(&opening.name, &opening.title);
         assert_eq!(Scenario { why: opening.why.clone(), ..silent }, *opening);
+    }
+
+    #[test]
+    fn a_report_does_not_tell_how_to_start_a_server() {
+        assert!(of_report(&[]).allow_commands);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! | `POST /api/runs` with `scenario`, `clock`, `speed` | 202 with the `id` of a run that was put at the end of the queue |
 //! | `GET /api/runs/{id}` | all that is known of a run by now, by its id or the name under which it is stored |
 //! | `GET /api/runs/{id}/events` | the run as it goes on: server-sent events, from its start |
-//! | `POST /api/runs/{id}/cancel`, `DELETE /api/runs/{id}` | the run is stopped, or taken out of the queue |
+//! | `POST /api/runs/{id}/cancel` | the run is stopped, or taken out of the queue |
 //!
 //! The events of a run are `state` (`state`, `ahead`), `expected` (`events`, `outcome`, `view`), `attempt` (`attempt`, `speed`,
 //! `clock`, and `why` it is another one), `observed` (an event with `at_us`, `late_us`, `pid`), and last `done` (`state`,

@@ -226,12 +226,18 @@ fn time_that_moves_is_not_read_out() {
     let Some(page) = Page::open("") else { return };
     let tree = page.devtools("Accessibility.getFullAXTree", &json!({}));
     let is = |node: &Value, name: &str, value: &str| {
-        node["properties"].as_array().into_iter().flatten().any(|one| one["name"] == name && one["value"]["value"] == value)
+        node["properties"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|one| one["name"] == name && one["value"]["value"] == value)
     };
-    let live: Vec<&Value> = tree["nodes"].as_array().unwrap().iter().filter(|node| is(node, "live", "polite")).collect();
+    let live: Vec<&Value> =
+        tree["nodes"].as_array().unwrap().iter().filter(|node| is(node, "live", "polite")).collect();
     assert!(!live.is_empty(), "there are some");
     let own = page.devtools("DOM.getDocument", &json!({}));
-    let node = page.devtools("DOM.querySelector", &json!({ "nodeId": own["root"]["nodeId"], "selector": "#time-output" }));
+    let node =
+        page.devtools("DOM.querySelector", &json!({ "nodeId": own["root"]["nodeId"], "selector": "#time-output" }));
     let node = page.devtools("DOM.describeNode", &json!({ "nodeId": node["nodeId"] }));
     let number = &node["node"]["backendNodeId"];
     assert!(number.is_u64());

@@ -8,7 +8,8 @@
 //! - A mark, a rejection, a row of the store and a decision are shown from their `tick` on: if `tick <= t`. All these
 //!   lists are in the order of the trace, so what is shown is always the beginning of the list.
 //! - Of the counts, the last entry with `tick <= t` holds; before the first one all of them are 0.
-//! - The gate is shown from its `tick` on, which is the last of the drill.
+//! - The gate holds from its `tick` on, which is the last of the drill. It is shown from then on, or all the time beside the
+//!   counts of the end.
 //!
 //! In JSON every tick is an integer count of 0.1 model seconds, and its field is called `tick` or `…_tick`; a `t`
 //! elsewhere is in model seconds.
@@ -48,7 +49,7 @@ pub struct View {
     pub decisions: Vec<Decision>,
     /// What was counted so far. The last entry with `tick <= t` holds.
     pub counts: Vec<Counts>,
-    /// The gate; none for a trace that does not reach the end of the drill. Shown from `tick` on.
+    /// The gate; none for a trace that does not reach the end of the drill. Holds from `tick` on.
     pub gate: Option<GateShown>,
 }
 
