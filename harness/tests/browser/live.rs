@@ -272,8 +272,9 @@ fn a_run_that_nobody_sees_keeps_no_connection() {
 
 #[test]
 fn many_tabs_can_follow_runs() {
-    let Some(page) = Page::open("name=first") else { return };
-    start(&page, "1");
+    // So slow that it goes on until all are there.
+    let Some(page) = Page::open_with(&["--speed", "0.5"], "name=first") else { return };
+    start(&page, "0.5");
     let first = page.window();
     let run = page.value("fetch('/api/runs').then((answer) => answer.json()).then((list) => list.current.run)");
     let address = format!("run={}", run.as_str().unwrap());
