@@ -42,6 +42,8 @@ fn time_can_be_paused_and_stepped_while_a_run_goes_on() {
     let behind = ("Back to now".to_owned(), "behind the run".to_owned());
     page.until("paused", behind.clone(), controls);
     let tick = page.tick();
+    // What was decided by then may only become known in a moment.
+    wait_further(&page, 20);
     let shown = page.texts("#decisions li");
     // What is looked at there stays where it is, however often the run is drawn anew.
     page.execute(
@@ -241,6 +243,11 @@ fn what_is_run_is_what_is_shown() {
     assert_eq!((page.shown(), verdict(&page)), (seven(), "not run".to_owned()));
 }
 
+/// Cancels the run that goes on, whoever started it.
+const CANCEL: &str = r"
+return fetch('/api/runs').then((answer) => answer.json()).then(({ current }) => fetch(`/api/runs/${current.id}/cancel`,
+  { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })).then((answer) => answer.status);";
+
 #[test]
 fn a_run_that_nobody_sees_keeps_no_connection() {
     let Some(page) = Page::open("name=first") else { return };
@@ -257,9 +264,7 @@ fn a_run_that_nobody_sees_keeps_no_connection() {
     page.until("it is heard of", json!(1), streams);
     page.edit(scenarios::Field::named("grace_period_s").unwrap(), "6");
     page.until("a third experiment", "not run".to_owned(), || verdict(&page));
-    page.click("#runs-refresh");
-    page.until("both are listed", 2, || page.count("#runs button[aria-label^=Cancel]"));
-    page.click("#runs tr:first-child button[aria-label^=Cancel]");
+    assert_eq!(page.execute(CANCEL, &[]), json!(200));
     page.until("the second goes on", vec!["running".to_owned()], || {
         page.click("#runs-refresh");
         page.texts("#runs tr:has(button[aria-label^=Cancel]) .badge")
