@@ -12,11 +12,11 @@ use scenarios::{
 };
 
 use crate::{
-    drill::{self, Clock, Extent, Setup, StopPipe, settle},
+    drill::{self, Clock, Extent, Remains, Setup, StopPipe, settle},
     entry::{self, SH},
     failure::{self, Failure},
     foreign, process,
-    record::Observed,
+    record::{Lateness, Observed, Part},
     shell::{self, Shell},
 };
 
@@ -143,12 +143,12 @@ pub fn measuring_drill(scenario: &Scenario) -> Scenario {
 /// no rule says that it waits (`waits`).
 ///
 /// # Errors
-/// The worker behind it never got ready, or the drill can't be run; the outer result is the machine's fault.
+/// Why there is no measurement; the outer result is the machine's fault.
 pub async fn measure(
     setup: &Setup<'_>,
     stop: &StopPipe,
     waits: bool,
-) -> anyhow::Result<Result<(CustomBehaviour, &'static str), String>> {
+) -> anyhow::Result<Result<(CustomBehaviour, &'static str), Unmeasured>> {
     let idle = measure_once(setup, stop, Extent::Measurement).await?;
     let in_doubt = |found: &CustomBehaviour| {
         found.effect == Effect::Drained && found.top_stays && !(waits && found.status == Status::SUCCESS)
@@ -160,11 +160,42 @@ pub async fn measure(
     Ok(busy.map(|found| (found, "a busy worker")))
 }
 
+/// Why a custom entrypoint was not measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unmeasured {
+    /// A person has stopped it.
+    Stopped,
+    /// The machine is too slow to tell what comes of SIGTERM.
+    TooLate,
+    /// The worker behind it never got ready, or the drill can't be run: this is why.
+    Unusable(String),
+}
+
+/// How often an entrypoint is measured, each time at half the speed, until all that concerns the signal was in time.
+const MEASUREMENTS: i32 = 3;
+
+/// Measures with an idle or a busy worker, at a lower speed where the machine was late.
 async fn measure_once(
     setup: &Setup<'_>,
     stop: &StopPipe,
     extent: Extent,
-) -> anyhow::Result<Result<CustomBehaviour, String>> {
+) -> anyhow::Result<Result<CustomBehaviour, Unmeasured>> {
+    for times in 0..MEASUREMENTS {
+        let measured = measure_at(setup, stop, extent, 0.5_f64.powi(times)).await?;
+        if measured != Err(Unmeasured::TooLate) {
+            return Ok(measured);
+        }
+    }
+    Ok(Err(Unmeasured::TooLate))
+}
+
+/// The same, at `share` of the usual speed.
+async fn measure_at(
+    setup: &Setup<'_>,
+    stop: &StopPipe,
+    extent: Extent,
+    share: f64,
+) -> anyhow::Result<Result<CustomBehaviour, Unmeasured>> {
     let idle = measuring_drill(setup.scenario);
     let scenario = match extent {
         // What arrives a second before the signal is in flight then, and done before the deadline.
@@ -180,8 +211,8 @@ async fn measure_once(
         scenario: &scenario,
         clock: match setup.clock {
             // Some runtimes take their time to boot, and what is measured is not how long.
-            Clock::Scaled { .. } if setup.foreign => Clock::Scaled { speed: FOREIGN_MEASURING_SPEED },
-            Clock::Scaled { .. } => Clock::Scaled { speed: MEASURING_SPEED },
+            Clock::Scaled { .. } if setup.foreign => Clock::Scaled { speed: FOREIGN_MEASURING_SPEED * share },
+            Clock::Scaled { .. } => Clock::Scaled { speed: MEASURING_SPEED * share },
             Clock::Stepped => Clock::Stepped,
         },
         extent,
@@ -192,15 +223,34 @@ async fn measure_once(
         ..*setup
     };
     let mut done = drill::run(&setup, stop, &mut |_| ()).await?;
+    if done.remains.stopped {
+        return Ok(Err(Unmeasured::Stopped));
+    }
+    if was_late(&done.remains) {
+        return Ok(Err(Unmeasured::TooLate));
+    }
     let worker_end = done.evidence.as_ref().and_then(|evidence| evidence.end(evidence.worker_pid?)?.status);
-    if worker_end.is_some_and(|status| status != Status::SUCCESS) {
+    // Before Linux 6.15 the status of a process that is not our child is not told; what it was doing tells then.
+    let cut = |kind| matches!(kind, EventKind::InvocationKilled { .. });
+    let was_cut = || done.remains.events.iter().any(|observed| cut(observed.event.kind));
+    if worker_end.map_or_else(was_cut, |status| status != Status::SUCCESS) {
         settle::leave_out_begun_drains(&mut done.remains.events, &mut done.remains.remarks);
     }
     if let Some(problem) = done.remains.problems.first() {
-        return Ok(Err(problem.clone()));
+        return Ok(Err(Unmeasured::Unusable(problem.clone())));
     }
     let top = done.tops.get(&WorkerId::FIRST).copied();
-    Ok(behaviour(&done.remains.events, top))
+    Ok(behaviour(&done.remains.events, top).map_err(Unmeasured::Unusable))
+}
+
+/// Whether a worker got ready too late to be told, or what came of the signals too late to be told by the time of it.
+fn was_late(remains: &Remains) -> bool {
+    let place = |kind: fn(EventKind) -> bool| remains.events.iter().position(|observed| kind(observed.event.kind));
+    let ready = place(|kind| matches!(kind, EventKind::WorkerReady { .. }));
+    let told = place(|kind| matches!(kind, EventKind::SigtermSent { .. }));
+    let of_signals = |late: &Lateness| matches!(late.part, Part::Signal | Part::Kill);
+    ready.is_some() && ready > told
+        || remains.lateness.summary().iter().filter(|late| of_signals(late)).any(|late| !late.within_bounds())
 }
 
 /// Reads the behaviour from what was observed of the idle worker and the pid of its top.

@@ -3,7 +3,8 @@
 use std::fs;
 
 use scenarios::{
-    CustomBehaviour, Effect, Entrypoint, Expectation, Host, Outcome, Scenario, Schedule, ShellBehaviour, Signal, expect,
+    CustomBehaviour, Effect, Entrypoint, EventKind, Expectation, Host, Outcome, Scenario, Schedule, ShellBehaviour,
+    Signal, Status, WorkerId, expect,
 };
 use worker::warm::{Standing, Warm};
 
@@ -14,7 +15,7 @@ use crate::{
     drill::{self, Setup, StopPipe, settle},
     evidence::{Kernel, KernelTrace, explain},
     failure::Failure,
-    host,
+    host::{self, Unmeasured},
     isolation::Isolation,
     matrix,
     record::{Attempt, Difference, Observed, Reactions, Record, Verdict, last_seen},
@@ -24,6 +25,8 @@ use crate::{
 
 /// How many attempts are made on a stepped clock: what differs has to do so again.
 const STEPPED_ATTEMPTS: usize = 2;
+
+const STOPPED: &str = "The drill was stopped before its end.";
 
 /// How attempts are made.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +142,7 @@ async fn prepare(setup: &Setup<'_>, shell: ShellBehaviour, stop: &StopPipe) -> a
     let waits = predicted.is_some_and(|reaction| reaction.effect() == Some(Effect::Drained));
     let (measured, with) = match host::measure(setup, stop, waits).await? {
         Ok(found) => found,
-        Err(problem) => return Ok(Ready::No { why: format!("The entrypoint {command:?} can't be used: {problem}.") }),
+        Err(why) => return Ok(Ready::No { why: unmeasured(command, &why) }),
     };
     // What the scenario says counts for the effect; what it can't say was measured.
     let effect = scenario.expected_effect.unwrap_or(measured.effect);
@@ -166,6 +169,17 @@ async fn prepare(setup: &Setup<'_>, shell: ShellBehaviour, stop: &StopPipe) -> a
         }
     }
     Ok(Ready::Yes { host: Host { shell, custom: Some(as_declared(measured, effect)) }, remarks })
+}
+
+fn unmeasured(command: &[String], why: &Unmeasured) -> String {
+    match why {
+        Unmeasured::Stopped => STOPPED.to_owned(),
+        Unmeasured::TooLate => format!(
+            "What the entrypoint {command:?} does with SIGTERM could not be measured: the machine was too late, at a quarter of \
+             the speed too."
+        ),
+        Unmeasured::Unusable(problem) => format!("The entrypoint {command:?} can't be used: {problem}."),
+    }
 }
 
 /// What was measured, with the effect that counts: how the top ends belongs to the effect that it was seen with.
@@ -200,14 +214,14 @@ async fn attempt_until_decided(
     let mut speed = manner.speed;
     loop {
         let number = record.attempts.len() + 1;
-        let setup = Setup { clock: manner.clock.at(speed), ..*setup };
+        let told_status = status_of_told(record);
+        let setup = Setup { clock: manner.clock.at(speed), told_status, ..*setup };
         watch.begin(number, setup.clock.speed())?;
-        let attempt = attempt(&setup, stop, watch, &record.expected).await?;
+        let (attempt, stopped) = attempt(&setup, stop, watch, &record.expected).await?;
         watch.end(&attempt)?;
-        let stopped = attempt.cut_off_at.is_some();
         record.attempts.push(attempt);
         if stopped {
-            record.reasons.push("The drill was stopped before its end.".to_owned());
+            record.reasons.push(STOPPED.to_owned());
             return Ok(());
         }
         let next = match manner.clock {
@@ -232,13 +246,23 @@ async fn attempt_until_decided(
     }
 }
 
-/// One attempt.
+/// How the first process of the worker that is told to stop ends by that, as far as the model expects it to.
+fn status_of_told(record: &Record) -> Option<Status> {
+    let signal_at = record.scenario.signal_at();
+    record.expected.events.iter().filter(|event| event.t == signal_at).find_map(|event| match event.kind {
+        EventKind::WorkerExited { worker: WorkerId::FIRST, status }
+        | EventKind::WorkerOrphaned { worker: WorkerId::FIRST, status } => Some(status),
+        _ => None,
+    })
+}
+
+/// One attempt, and whether it was stopped before its end.
 async fn attempt(
     setup: &Setup<'_>,
     stop: &StopPipe,
     watch: &mut dyn Watch,
     expected: &Expectation,
-) -> anyhow::Result<Attempt> {
+) -> anyhow::Result<(Attempt, bool)> {
     let speed = setup.speed_if_alone();
     let _awake = speed.filter(|speed| *speed > FAST).and_then(|_| Awake::keep());
     let _warm = speed.and_then(|speed| Warm::keep(Standing::Ordinary, Schedule::new(0, speed).tick_ns));
@@ -261,13 +285,14 @@ async fn attempt(
     if let Some(difference) = &mut difference {
         difference.why = why(difference, &remains.remarks);
     }
-    // What has not happened may have been due when it was stopped, or still to come.
-    let difference = difference.filter(|difference| !remains.stopped || difference.observed.is_some());
+    // What has not happened may have been due when it was stopped or broke off, or still to come.
+    let whole = !remains.stopped && remains.problems.is_empty();
+    let difference = difference.filter(|difference| whole || difference.observed.is_some());
     let explanation = evidence.as_ref().and_then(|evidence| explain(setup.scenario, evidence, &remains.events));
-    Ok(Attempt {
+    let attempt = Attempt {
         speed: setup.clock.speed(),
         wall_ms: done.wall_ms,
-        cut_off_at: remains.stopped.then(|| last_seen(&remains.events)),
+        cut_off_at: (!whole).then(|| last_seen(&remains.events)),
         outcome: Outcome::of(setup.scenario, &events),
         events: remains.events,
         lateness: remains.lateness.summary(),
@@ -276,7 +301,8 @@ async fn attempt(
         remarks: remains.remarks,
         evidence,
         explanation,
-    })
+    };
+    Ok((attempt, remains.stopped))
 }
 
 /// A remark on the very request that differs tells why.

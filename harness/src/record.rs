@@ -72,7 +72,8 @@ pub struct Lateness {
     pub median_us: u64,
     /// The worst lateness.
     pub worst_us: u64,
-    /// What was allowed to the one that came closest to its limit, or went furthest beyond it.
+    /// What was allowed to the one that came closest to its limit, or went furthest beyond it: with all of that the next
+    /// part has begun.
     pub allowed_us: u64,
     /// The lateness of that one.
     pub closest_us: u64,
@@ -82,7 +83,7 @@ impl Lateness {
     /// Whether everything of the part was in time.
     #[must_use]
     pub fn within_bounds(&self) -> bool {
-        self.closest_us <= self.allowed_us
+        self.closest_us < self.allowed_us || self.closest_us == 0
     }
 }
 
@@ -143,8 +144,8 @@ pub struct Attempt {
     pub speed: Option<f64>,
     /// How long it took, in real milliseconds.
     pub wall_ms: u64,
-    /// The tick of the last thing that was seen, where it was stopped before its end or broke off: nothing is known of
-    /// what was due later.
+    /// The tick of the last thing that was seen, where it was stopped before its end or broke off, on a problem or with the
+    /// harness: nothing is known of what was due later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_off_at: Option<Tick>,
     /// What happened, in trace order.

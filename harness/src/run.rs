@@ -216,6 +216,7 @@ async fn play_in(
         log: &log,
         isolation,
         kernel_trace: job.kernel_trace,
+        told_status: None,
         alone: true,
     };
 

@@ -52,7 +52,8 @@ impl Run<'_> {
             Act::Start(worker) => self.start(worker),
             Act::Send(worker, signal) => {
                 // The scenario means a worker that has got as far as taking its posture, which comes before it listens.
-                let asks = self.setup.foreign && signal == Signal::TERM && self.tops.contains_key(&worker);
+                let may_not_listen = self.setup.foreign || self.drill.is_new(worker);
+                let asks = may_not_listen && signal == Signal::TERM && self.tops.contains_key(&worker);
                 if asks && !self.port(worker).is_some_and(process::listens) {
                     self.handle(clock::now_ns(), Input::NotListening { worker })?;
                 }

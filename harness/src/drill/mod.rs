@@ -48,6 +48,7 @@ use self::{
 };
 pub use self::{
     setup::{Clock, Done, Extent, Setup, StopPipe, worker_log},
+    state::Remains,
     surroundings::STORE_LINES,
 };
 use crate::{
@@ -193,7 +194,9 @@ impl<'a> Run<'a> {
         let workers = addresses.into_iter().map(|addr| (Ipv4Addr::LOCALHOST, addr.port()).into()).collect();
         Ok(Run {
             setup,
-            drill: Drill::new(scenario, plan.clone(), workers, setup.fault).with_foreign_workers(setup.foreign),
+            drill: Drill::new(scenario, plan.clone(), workers, setup.fault)
+                .with_foreign_workers(setup.foreign)
+                .with_told_status(setup.told_status),
             collector: Collector::new(schedule, &argv, setup.worker, setup.kernel_trace),
             plan,
             argv,

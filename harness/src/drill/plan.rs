@@ -197,6 +197,8 @@ impl Plan {
         let (from, until) = match part {
             Part::Start if tick == Tick::START => (0, percent::END),
             Part::Start => (sigterm, percent::END),
+            // Nothing is due then, so the harness waits for nothing: a worker that does something is wrong, and not late.
+            Part::Completion | Part::Boot | Part::Exit if !self.parts.busy.contains(&tick) => (0, percent::END),
             Part::Completion | Part::Boot if tick == signal_at => (0, sigterm),
             Part::Completion | Part::Boot | Part::Exit => (0, deadline),
             Part::Signal => (sigterm, judge),
@@ -217,7 +219,7 @@ impl Plan {
     /// How late in microseconds the harness may learn of a completion of `tick`: before it admits again.
     #[must_use]
     pub fn allowed_to_learn_us(&self, tick: Tick) -> u64 {
-        let until = self.admission_or_end(tick);
+        let until = if self.parts.busy.contains(&tick) { self.admission_or_end(tick) } else { percent::END };
         (self.schedule.tick_ns * until / 100) / 1000
     }
 }
@@ -321,6 +323,23 @@ mod tests {
         assert_eq!(plan.allowed_us(Part::Kill, Tick(400)), 10_000);
         assert_eq!(plan.allowed_us(Part::Admission, Tick(310)), 5_000);
         assert_eq!(plan.allowed_us(Part::Admission, Tick(50)), 10_000);
+    }
+
+    #[test]
+    fn what_is_not_due_in_its_tick_is_wrong_and_not_late() {
+        let mut scenario = Scenario::new("opening", "opening");
+        scenario.request_interval_s = Span::seconds(6);
+        scenario.invocation_s = Span(45);
+        scenario.signal_at_s = Span(323);
+        let plan = plan(&scenario);
+        // A request arrives at 13 s, SIGTERM is due at 32.3 s, SIGKILL at 42.3 s, and nothing can complete then.
+        for tick in [130, 323, 423].map(Tick) {
+            assert!(!plan.parts.busy.contains(&tick));
+            for part in [Part::Completion, Part::Boot, Part::Exit] {
+                assert_eq!(plan.allowed_us(part, tick), 10_000, "{part:?} in {tick}");
+            }
+            assert_eq!(plan.allowed_to_learn_us(tick), 10_000);
+        }
     }
 
     #[test]

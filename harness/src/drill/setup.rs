@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, fs::File, io, os::fd::OwnedFd, path::Path};
 
-use scenarios::{Fault, Scenario, Schedule, WorkerId};
+use scenarios::{Fault, Scenario, Schedule, Status, WorkerId};
 use tokio::io::unix::AsyncFd;
 use worker::clock;
 
@@ -43,6 +43,9 @@ pub struct Setup<'a> {
     pub isolation: &'a Isolation,
     /// Whether the kernel's own record is to be part of the evidence: the host's pids are looked up for it then.
     pub kernel_trace: bool,
+    /// How the first process of the worker that is told to stop is expected to end by that, where it is: if it ends so
+    /// only once it was taken for one that ignores the signal, it was late.
+    pub told_status: Option<Status>,
     /// Whether no other drill is made beside it.
     pub alone: bool,
 }

@@ -12,7 +12,7 @@ mod requests;
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use router::{Policy, Router, Tie};
-use scenarios::{EventKind, Fault, RequestId, Scenario, Span, Tick, WorkerId};
+use scenarios::{EventKind, Fault, RequestId, Scenario, Span, Status, Tick, WorkerId};
 
 use super::{
     input::{Act, Input},
@@ -30,6 +30,10 @@ pub struct Drill {
     addresses: Vec<SocketAddr>,
     /// The worker that is told to stop.
     target: WorkerId,
+    /// How its first process is expected to end by that, where it is.
+    told_status: Option<Status>,
+    /// Whether it is to fail at the end of its boot.
+    target_fails: bool,
     fault: Option<Fault>,
     foreign: bool,
     router: Router,
@@ -128,6 +132,8 @@ impl Drill {
         let arrivals_left = plan.moments().iter().filter(|(_, moment)| matches!(moment, Moment::Arrival(_))).count();
         Drill {
             plan,
+            told_status: None,
+            target_fails: scenario.fail_worker_1,
             slots: scenario.slots_per_worker,
             startup: scenario.startup_s,
             addresses,
@@ -145,6 +151,12 @@ impl Drill {
             remarks: Vec::new(),
             stopped: false,
         }
+    }
+
+    /// The same, of which it is known how the first process of the worker that is told to stop ends by that.
+    #[must_use]
+    pub fn with_told_status(self, told_status: Option<Status>) -> Drill {
+        Drill { told_status, ..self }
     }
 
     /// Everything that was observed so far, in the order in which it became known.
@@ -197,6 +209,12 @@ impl Drill {
     #[must_use]
     pub fn pid(&self, worker: WorkerId) -> Option<i32> {
         self.workers.get(&worker).filter(|known| known.was_ready)?.pid
+    }
+
+    /// Whether nothing was heard of `worker` yet, and nothing told to it.
+    #[must_use]
+    pub fn is_new(&self, worker: WorkerId) -> bool {
+        self.workers.get(&worker).is_some_and(|known| !known.was_ready && known.told == Told::Nothing)
     }
 
     /// The worker that is told to stop.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use scenarios::{Event, Expectation, Outcome, Scenario};
+use scenarios::{Event, Expectation, Outcome, Scenario, Tick};
 use serde::Serialize;
 
 use crate::evidence::{Evidence, Explanation};
@@ -30,6 +30,8 @@ struct RunDocument<'a> {
     evidence: Option<&'a Evidence>,
     explanation: Option<&'a Explanation>,
     verdict: Verdict,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_off_at: Option<Tick>,
     difference: Option<&'a Difference>,
     reasons: &'a [String],
     remarks: &'a [String],
@@ -53,6 +55,8 @@ struct AttemptSummary<'a> {
     speed: Option<f64>,
     wall_ms: u64,
     in_time: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_off_at: Option<Tick>,
     lateness: &'a [Lateness],
     difference: Option<&'a Difference>,
     problems: &'a [String],
@@ -79,6 +83,7 @@ impl<'a> AttemptSummary<'a> {
             speed: attempt.speed,
             wall_ms: attempt.wall_ms,
             in_time: attempt.in_time(),
+            cut_off_at: attempt.cut_off_at,
             lateness: &attempt.lateness,
             difference: attempt.difference.as_ref(),
             problems: &attempt.problems,
@@ -98,7 +103,8 @@ pub fn model(scenario: &Scenario, expected: &Expectation) -> serde_json::Result<
 
 /// What `run --json` and `replay --json` print, in one line: `scenario`, `expected` and `observed` (each `events` and
 /// `outcome`; `observed` is of the last attempt, null if none was made), `evidence`, `explanation`, `verdict`, `difference`, `reasons`,
-/// `remarks`, `timing` and the run's directory. `wall_ms` in `timing` is of all attempts together.
+/// `remarks`, `timing` and the run's directory. `cut_off_at` is there where the last attempt was stopped before its end or broke
+/// off, and is the time of the last thing that was seen: what came later is unknown, and its outcome that of what was seen. `wall_ms` in `timing` is of all attempts together.
 ///
 /// # Errors
 /// None that these types can cause.
@@ -111,6 +117,7 @@ pub fn run(record: &Record, stored_in: Option<&Path>) -> serde_json::Result<Vec<
         evidence: last.and_then(|attempt| attempt.evidence.as_ref()),
         explanation: last.and_then(|attempt| attempt.explanation.as_ref()),
         verdict: record.verdict,
+        cut_off_at: last.and_then(|attempt| attempt.cut_off_at),
         difference: last.and_then(|attempt| attempt.difference.as_ref()),
         reasons: &record.reasons,
         remarks: last.map_or(&[], |attempt| &attempt.remarks),

@@ -120,6 +120,7 @@ async fn play(job: &Job, isolation: &Isolation, control: OwnedFd) -> anyhow::Res
         log: &|worker| drill::worker_log(&job.directory, worker),
         isolation,
         kernel_trace: false,
+        told_status: None,
         alone: false,
     };
     let manner = Manner { clock: job.clock, speed: SPEED, attempts: MAX_ATTEMPTS };

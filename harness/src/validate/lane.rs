@@ -149,6 +149,7 @@ async fn drill(lane: &Lane, isolation: &Isolation, task: &Task, stop: &StopPipe)
         },
         isolation,
         kernel_trace: false,
+        told_status: None,
         alone: lane.alone,
     };
     let clock: ClockChoice = task.item.clock;

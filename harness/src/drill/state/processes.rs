@@ -9,10 +9,14 @@ use crate::{drill::notify::Notice, record::Part};
 const CLEANED_UP: &str = "and was cleaned up after the drill";
 
 impl Drill {
-    pub(super) fn started(&mut self, at_ns: u64, worker: WorkerId, pid: i32) {
+    /// When the process of `worker` is to come to life.
+    pub(super) fn start_ns(&self, worker: WorkerId) -> u64 {
         let initial = self.plan.schedule.tick_at(self.plan.sigterm_ns()) + self.startup != self.ready_at(worker);
-        let planned = if initial { self.plan.schedule.origin_ns } else { self.plan.sigterm_ns() };
-        self.late(at_ns, planned, Part::Start);
+        if initial { self.plan.schedule.origin_ns } else { self.plan.sigterm_ns() }
+    }
+
+    pub(super) fn started(&mut self, at_ns: u64, worker: WorkerId, pid: i32) {
+        self.late(at_ns, self.start_ns(worker), Part::Start);
         if let Some(known) = self.workers.get_mut(&worker) {
             known.pid.get_or_insert(pid);
             if known.life == Life::Starting {
@@ -81,7 +85,7 @@ impl Drill {
         let Some(known) = self.workers.get_mut(&worker) else { return };
         let orphaned = !survivors.is_empty();
         let booting = !known.was_ready && !known.killed && matches!(known.told, Told::Nothing | Told::Ignores);
-        let by_sigterm = matches!(status, Status::SIGTERM | Status::CODE_143);
+        let by_sigterm = matches!(status, Status::SIGTERM | Status::CODE_143) || self.told_status == Some(status);
         let planned = match known {
             // It was taken for one that ignores the signal and was only late.
             Worker { told: Told::Ignores, killed: false, .. } if by_sigterm => {
@@ -165,15 +169,20 @@ impl Drill {
     pub(super) fn survivors_ended(&mut self, at_ns: u64, worker: WorkerId) {
         let Some(known) = self.workers.get_mut(&worker) else { return };
         known.life = Life::Ended(at_ns);
-        let told = known.told;
-        if let Some(tick) = known.last_commit {
-            let last_commit = self.plan.schedule.start_of(tick);
-            let sigterm = self.plan.sigterm_ns();
-            match told {
-                // With nothing to finish it leaves as soon as it is told.
-                Told::Withdrew if last_commit < sigterm => self.late(at_ns, sigterm, Part::Signal),
-                _ => self.late(at_ns, last_commit, Part::Exit),
+        let (told, was_ready, ready_at) = (known.told, known.was_ready, known.ready_at);
+        let sigterm = self.plan.sigterm_ns();
+        let last_commit = known.last_commit.map(|tick| self.plan.schedule.start_of(tick));
+        match (told, last_commit) {
+            // With nothing to finish it leaves as soon as it is told.
+            (Told::Withdrew, last_commit) if last_commit.is_none_or(|commit_ns| commit_ns < sigterm) => {
+                self.late(at_ns, sigterm, Part::Signal);
             }
+            (_, Some(last_commit)) => self.late(at_ns, last_commit, Part::Exit),
+            (_, None) if worker == self.target && self.target_fails && !was_ready => {
+                self.late(at_ns, self.plan.schedule.start_of(ready_at), Part::Boot);
+            }
+            // Nobody planned for that.
+            (_, None) => {}
         }
         self.observe(at_ns, EventKind::OrphanExited { worker });
         let orphaned = format!("{worker} was orphaned");

@@ -37,8 +37,9 @@ impl Drill {
         known.phase = Phase::Over;
         let worker = known.worker;
         if self.router.roster().state(worker) == Some(Seat::Starting) && *failure == Failure::ConnectionRefused {
-            // Its process did not get as far as listening in the time that its tick gave it.
-            self.lateness.add(Part::Start, (at_ns.saturating_sub(self.plan.sigterm_ns())) / 1000, 0);
+            // Its process did not get as far as listening in the time that it had.
+            let late_us = at_ns.saturating_sub(self.start_ns(worker)) / 1000;
+            self.lateness.add(Part::Start, late_us.max(1), 0);
         }
         let t = self.plan.schedule.tick_at(at_ns);
         let what = format!("{t} s: {request} was sent to {worker} and came to nothing: {failure}");

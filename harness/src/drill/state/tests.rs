@@ -14,10 +14,13 @@ const W: WorkerId = WorkerId::FIRST;
 
 /// A worker that drains and is ready, at 10 times the speed of life with the origin at 1 s, and told to stop at 30 s.
 fn told_to_stop() -> Drill {
-    let scenario = Scenario { on_sigterm: OnSigterm::Drain, ..Scenario::new("a", "a") };
-    let plan = Plan::new(&scenario, Schedule::new(1_000_000_000, 10.0), Extent::Whole, None);
+    told_to_stop_in(&Scenario { on_sigterm: OnSigterm::Drain, ..Scenario::new("a", "a") })
+}
+
+fn told_to_stop_in(scenario: &Scenario) -> Drill {
+    let plan = Plan::new(scenario, Schedule::new(1_000_000_000, 10.0), Extent::Whole, None);
     let sigterm_ns = plan.sigterm_ns();
-    let mut drill = Drill::new(&scenario, plan, vec![([127, 0, 0, 1], 80).into()], None);
+    let mut drill = Drill::new(scenario, plan, vec![([127, 0, 0, 1], 80).into()], None);
     assert_eq!(drill.start_worker(Tick::START), Some(Act::Start(W)));
     drill.handle(1_000_000_000, Input::Started { worker: W, pid: 7 });
     drill.handle(1_400_000_000, Input::Notified { worker: W, notice: Notice::Ready, pid: Some(7) });
@@ -88,8 +91,11 @@ fn a_drain_is_measured_by_the_commit_it_followed_and_one_that_is_cut_short_is_no
 
 #[test]
 fn a_drained_worker_that_is_killed_in_the_tick_of_its_exit_was_late_and_in_a_later_one_is_wrong() {
+    // What arrives at 29 s can be done at the deadline.
+    let scenario =
+        Scenario { on_sigterm: OnSigterm::Drain, invocation_s: Span::seconds(11), ..Scenario::new("a", "a") };
     let killed = |last_commit: u32| {
-        let mut drill = told_to_stop();
+        let mut drill = told_to_stop_in(&scenario);
         let at = |tick| drill.plan.schedule.start_of(Tick(tick));
         let (commit_ns, sigkill_ns) = (at(last_commit) + 1_000_000, drill.plan.sigkill_ns());
         let sigterm_ns = drill.plan.sigterm_ns();
@@ -106,4 +112,74 @@ fn a_drained_worker_that_is_killed_in_the_tick_of_its_exit_was_late_and_in_a_lat
     };
     assert!(!in_time(&killed(400)), "the commit was at the deadline");
     assert!(in_time(&killed(350)));
+}
+
+fn in_a_tick(drill: &Drill, tick: u32) -> u64 {
+    drill.plan.schedule.start_of(Tick(tick)) + 1_000_000
+}
+
+#[test]
+fn what_a_worker_does_in_a_tick_in_which_nothing_is_due_is_wrong_and_not_late() {
+    // A request arrives at 31 s, and what arrived at 20 s can't be done before 30 s.
+    let scenario = Scenario { invocation_s: Span(105), ..Scenario::new("a", "a") };
+    let mut drill = told_to_stop_in(&scenario);
+    let (at_ns, late_us) = (in_a_tick(&drill, 310), 50);
+    drill.requests.insert(RequestId(15), Request { worker: W, sent_at: Tick(290), phase: Phase::Accepted });
+    let progress = Progress { at_us: at_ns / 1000, late_us, step: ProgressStep::ResultCommitted { sum: 18 } };
+    drill.handle(at_ns + 500_000, Input::Progress { request: RequestId(15), progress });
+    assert!(in_time(&drill.into_remains()));
+}
+
+#[test]
+fn an_end_that_was_expected_of_sigterm_and_comes_after_the_judging_is_late() {
+    let ended = |expected| {
+        let mut drill = told_to_stop().with_told_status(expected);
+        let judged_ns = drill.plan.sigterm_ns() + 6_000_000;
+        drill.handle(judged_ns, Input::Due(Moment::Judge));
+        let status = Status::Code(123);
+        drill.handle(judged_ns + 1_000_000, Input::TopEnded { worker: W, status, survivors: Vec::new() });
+        in_time(&drill.into_remains())
+    };
+    assert!(!ended(Some(Status::Code(123))));
+    assert!(ended(None) && ended(Some(Status::SUCCESS)), "nobody expected that");
+}
+
+#[test]
+fn an_orphan_whose_boot_fails_is_measured_by_its_boot() {
+    let scenario = Scenario {
+        fail_worker_1: true,
+        startup_s: Span::seconds(30),
+        signal_at_s: Span::seconds(20),
+        ..Scenario::new("a", "a")
+    };
+    let orphaned = |exit: u32| {
+        let plan = Plan::new(&scenario, Schedule::new(1_000_000_000, 10.0), Extent::Whole, None);
+        let sigterm_ns = plan.sigterm_ns();
+        let mut drill = Drill::new(&scenario, plan, vec![([127, 0, 0, 1], 80).into()], None);
+        drill.start_worker(Tick::START);
+        drill.handle(1_000_000_000, Input::Started { worker: W, pid: 7 });
+        drill.handle(sigterm_ns, Input::Sent { worker: W, signal: Signal::TERM });
+        let status = Status::SIGTERM;
+        drill.handle(sigterm_ns, Input::TopEnded { worker: W, status, survivors: vec![8] });
+        let at_ns = in_a_tick(&drill, exit);
+        drill.handle(at_ns, Input::SurvivorsEnded { worker: W });
+        in_time(&drill.into_remains())
+    };
+    assert!(orphaned(300) && !orphaned(302));
+}
+
+#[test]
+fn a_worker_that_does_not_listen_yet_when_it_is_sent_a_request_was_late() {
+    for early in [false, true] {
+        let scenario = Scenario { ready_only_routing: false, ..Scenario::new("a", "a") };
+        let plan = Plan::new(&scenario, Schedule::new(1_000_000_000, 10.0), Extent::Whole, None);
+        let mut drill = Drill::new(&scenario, plan, vec![([127, 0, 0, 1], 80).into()], None);
+        drill.start_worker(Tick::START);
+        assert!(drill.is_new(W));
+        drill.handle(1_000_000_000, Input::Started { worker: W, pid: 7 });
+        let at_ns = in_a_tick(&drill, if early { 1 } else { 310 });
+        drill.requests.insert(RequestId(1), Request { worker: W, sent_at: Tick(1), phase: Phase::Sent });
+        drill.handle(at_ns, Input::Failed { request: RequestId(1), failure: router::Failure::ConnectionRefused });
+        assert!(!in_time(&drill.into_remains()));
+    }
 }

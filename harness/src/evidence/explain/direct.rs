@@ -3,7 +3,7 @@
 use scenarios::Status;
 
 use super::{
-    Cause, Explanation, HANDLER, NOT_SIG_IGN,
+    Cause, Explanation, FINISH, HANDLER, NOT_SIG_IGN,
     story::{Story, seat},
 };
 use crate::evidence::Disposition;
@@ -81,7 +81,14 @@ impl Story<'_> {
             return Explanation { change: self.longer_grace(), ..told };
         }
         match self.status(worker) {
+            Some(Status::Code(_)) if self.ended(worker) && self.lost_any() => {
+                let text = format!("{how}; it {}{}.", self.end(worker), self.with_invocations());
+                Explanation::new(Cause::Abandoned, text).change(FINISH)
+            }
             Some(Status::Code(_)) if self.ended(worker) => {
+                Explanation::new(Cause::Drained, format!("{how}; it drained and {}.", self.end(worker)))
+            }
+            None if self.ended_by_itself(worker) && !self.lost_any() => {
                 Explanation::new(Cause::Drained, format!("{how}; it drained and {}.", self.end(worker)))
             }
             _ if self.was_killed() && self.ended(worker) => {
@@ -98,6 +105,8 @@ impl Story<'_> {
     /// Whether SIGKILL to the top did not end the worker: it lived on, and exited by itself or not at all.
     fn ended_after_sigkill(&self) -> bool {
         !self.ended_by_itself(self.worker)
-            && (!self.ended(self.worker) || matches!(self.status(self.worker), Some(Status::Code(_))))
+            && (!self.ended(self.worker)
+                || matches!(self.status(self.worker), Some(Status::Code(_)))
+                || self.orphan_exited())
     }
 }

@@ -28,6 +28,8 @@ pub enum Cause {
     Died,
     /// The worker got it, drained and exited.
     Drained,
+    /// The worker got it and exited with invocations in flight.
+    Abandoned,
     /// The worker got it and was not done in time.
     CutShort,
     /// The first process took it, and waits for its foreground child without passing it on.
@@ -84,6 +86,7 @@ pub fn explain(scenario: &Scenario, evidence: &Evidence, events: &[Observed]) ->
 }
 
 const HANDLER: &str = "a handler for SIGTERM in the worker, installed before it does anything else.";
+const FINISH: &str = "let the worker finish what is in flight before it exits.";
 const NOT_SIG_IGN: &str = "a handler for SIGTERM in the worker instead of SIG_IGN.";
 
 #[cfg(test)]

@@ -82,6 +82,12 @@ impl Case {
         self.event(t, EventKind::InvocationKilled { request: RequestId(13), worker: WORKER })
     }
 
+    /// As a kernel before Linux 6.15 tells it: of none but the top it is known how it ended.
+    pub(in crate::evidence) fn on_an_older_kernel(mut self) -> Case {
+        self.evidence.ends.iter_mut().filter(|end| end.pid != TOP).for_each(|end| end.status = None);
+        self
+    }
+
     /// The worker's handler got it from this pid of its namespace.
     pub(in crate::evidence) fn received(mut self, from_pid: i32) -> Case {
         self.evidence.received = Some(Received { from_pid: Some(from_pid), at_us: 3_005_100 });

@@ -90,7 +90,26 @@ impl<'a> Story<'a> {
         self.top.is_init()
             && process.pid != self.top.pid
             && self.ended(process)
-            && self.status(process).is_none_or(|status| status == Status::SIGKILL)
+            && match self.status(process) {
+                Some(status) => status == Status::SIGKILL,
+                None if process.pid != self.worker.pid => true,
+                None => !self.ended_by_itself(process) || self.evidence.received.is_some() && self.lost_any(),
+            }
+    }
+
+    /// Whether nothing tells how the worker ended, and so whether it got SIGTERM: before Linux 6.15 the kernel tells that of our own
+    /// children only.
+    pub(super) fn end_is_untold(&self) -> bool {
+        let (worker, top) = (self.worker, self.top);
+        let received = self.evidence.received.is_some();
+        let done = !self.lost_any() && (!top.is_init() || self.status(top) == Some(Status::SUCCESS));
+        self.status(worker).is_none()
+            && !self.is_direct()
+            && self.ended_by_itself(worker)
+            && !self.was_cut(worker)
+            && !(received && done)
+            // Where it went on alone, it never got it.
+            && self.ticks_until_end(worker) <= self.ticks_until_end(top)
     }
 
     /// `at once`, or how long after SIGTERM, in model time.
@@ -160,6 +179,17 @@ impl<'a> Story<'a> {
             0 => String::new(),
             number => format!(", and {} with it", count(number, "invocation")),
         }
+    }
+
+    /// Whether invocations of the worker were killed.
+    pub(super) fn lost_any(&self) -> bool {
+        self.killed().next().is_some()
+    }
+
+    /// Whether the worker was seen to exit after it was orphaned.
+    pub(super) fn orphan_exited(&self) -> bool {
+        let exited = |kind| matches!(kind, EventKind::OrphanExited { worker } if worker == self.worker_id);
+        self.events.iter().any(|observed| exited(observed.event.kind))
     }
 
     fn killed(&self) -> impl Iterator<Item = scenarios::RequestId> {

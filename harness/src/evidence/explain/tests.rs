@@ -279,3 +279,41 @@ fn a_mask_that_is_given_up_is_told() {
     case.evidence.after = Some(Snapshot { at_us: 3_008_000, ..after });
     assert_told(&case, Cause::Unknown, &["The masks mislead here: app showed SIGTERM as caught"], None);
 }
+
+#[test]
+fn a_worker_that_exits_with_invocations_in_flight_did_not_drain() {
+    let direct = alone(true, (Caught, OK, Some(305))).received(0).loses_it(305);
+    let words = ["whose handler got it; it exited 0 after 0.5 s, and 1 invocation with it."];
+    assert_told(&direct, Cause::Abandoned, &words, Some("finish what is in flight"));
+    let behind = below(true, SH, (Caught, OK, Some(306)), (Caught, OK, Some(305))).received(1).loses_it(305);
+    let words = ["dash passed it on and waited: the worker got it and exited 0 after 0.5 s, and 1 inv"];
+    assert_told(&behind, Cause::Abandoned, &words, Some("finish what is in flight"));
+}
+
+#[test]
+fn an_older_kernel_does_not_tell_how_the_worker_ended_and_nothing_is_made_up() {
+    let code = Status::CODE_143;
+    let untold = |pid1, top: End, worker: End| below(pid1, SH, top, worker).on_an_older_kernel();
+    let drained = untold(true, (Caught, OK, Some(371)), (Caught, OK, Some(370))).received(1);
+    assert_told(&drained, Cause::Drained, &["dash passed it on and waited", "drained and ended after 7.0 s"], None);
+    let alone = untold(false, (Caught, code, Some(371)), (Caught, OK, Some(370))).received(TOP);
+    assert_told(&alone, Cause::Drained, &["drained and ended after 7.0 s; then dash exited 143"], None);
+    let cut = untold(true, (Caught, code, Some(300)), (Caught, KILL, Some(300))).received(1).loses_it(300);
+    assert_told(&cut, Cause::LeftEarly, &["its end cut the worker, and 1 inv"], Some("`wait` in a loop"));
+    let killed = untold(true, (Default, KILL, Some(400)), (Caught, KILL, Some(400))).sigkill().loses_it(400);
+    assert_told(&killed, Cause::Dropped, &["SIGKILL to PID 1 then cut the worker, and 1"], Some("exec form"));
+    let unknown = ["dash exited 143 at once, and the worker ended at once", "is not known: before Linux 6.15"];
+    for pid1 in [true, false] {
+        let died = untold(pid1, (Caught, code, Some(300)), (Default, TERM, Some(300))).loses_it(300);
+        assert_told(&died, Cause::Unknown, &unknown, None);
+    }
+    let idle = untold(true, (Caught, code, Some(300)), (Caught, KILL, Some(300))).received(1);
+    assert_told(&idle, Cause::Unknown, &["or was cut by the end of PID 1 is not known"], None);
+    let orphan = untold(false, (Default, TERM, Some(300)), (Caught, OK, Some(345)));
+    assert_told(&orphan, Cause::Orphaned, &["went on alone and ended after 4.5 s"], Some("exec"));
+    let outlived = untold(false, SH_CAUGHT, (Caught, OK, Some(490))).received(TOP).sigkill();
+    let outlived = outlived.event(490, EventKind::OrphanExited { worker: WORKER });
+    assert_told(&outlived, Cause::Orphaned, &["SIGKILL reached dash only", "ended after 19.0 s"], Some("19.0 s"));
+}
+
+const SH_CAUGHT: End = (Caught, KILL, Some(400));

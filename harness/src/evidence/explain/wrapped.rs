@@ -3,7 +3,7 @@
 use scenarios::{Signal, Status};
 
 use super::{
-    Cause, Explanation, HANDLER, NOT_SIG_IGN,
+    Cause, Explanation, FINISH, HANDLER, NOT_SIG_IGN,
     story::{Story, seat},
 };
 use crate::evidence::{
@@ -23,6 +23,9 @@ impl<'a> Story<'a> {
     pub(super) fn to_the_top(&self) -> Explanation {
         let (top, worker) = (self.top, self.worker);
         let went = format!("SIGTERM went to {} ({}), not to the worker below it", called(top), seat(top));
+        if self.end_is_untold() {
+            return self.untold(&went);
+        }
         if self.ended_by_itself(top) {
             return match self.was_received() {
                 true => self.top_left_after_passing_it_on(&went),
@@ -47,6 +50,19 @@ impl<'a> Story<'a> {
             }
             (false, false) => self.top_stayed(&went),
         }
+    }
+
+    fn untold(&self, went: &str) -> Explanation {
+        let (name, lost) = (self.top.program(), self.with_invocations());
+        let top =
+            if self.ended(self.top) { format!("{name} {}", self.end(self.top)) } else { format!("{name} stayed") };
+        let cut = if self.top.is_init() { ", or was cut by the end of PID 1" } else { "" };
+        let text = format!(
+            "{went}. {top}, and the worker ended {}{lost}. Whether it exited, died of SIGTERM{cut} is not known: before Linux 6.15 \
+             the kernel does not tell how a process ended that is not our child.",
+            self.when(self.worker)
+        );
+        Explanation::new(Cause::Unknown, text)
     }
 
     /// Who passed it on to the worker, as a subject.
@@ -105,10 +121,15 @@ impl<'a> Story<'a> {
             );
             return Explanation::new(Cause::Died, text).change(HANDLER);
         }
+        let (worker_end, top_end, lost) = (self.end(worker), self.how(self.top), self.with_invocations());
+        if self.lost_any() {
+            let text = format!(
+                "{went}. {passer} passed it on and waited: the worker got it and {worker_end}{lost}; then {name} {top_end}."
+            );
+            return Explanation::new(Cause::Abandoned, text).change(FINISH);
+        }
         let text = format!(
-            "{went}. {passer} passed it on and waited: the worker drained and {}; then {name} {}.",
-            self.end(worker),
-            self.how(self.top)
+            "{went}. {passer} passed it on and waited: the worker drained and {worker_end}; then {name} {top_end}."
         );
         Explanation::new(Cause::Drained, text)
     }
