@@ -28,9 +28,9 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub random: u64,
     /// What generated scenarios are generated from.
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1, requires = "random")]
     pub seed: u64,
-    /// The whole catalogue too, beside generated scenarios.
+    /// The whole catalogue too, beside those that are named or generated.
     #[arg(long)]
     pub catalogue: bool,
     /// Drill each scenario so many times, 1 to 100000.

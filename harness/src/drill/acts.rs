@@ -13,7 +13,7 @@ use super::{
     wakes::Wake,
 };
 use crate::{
-    evidence::Look,
+    evidence::{Disposition, Look, ProcessFacts, ProcessState},
     process::{self, Launch, Seat},
 };
 
@@ -57,6 +57,9 @@ impl Run<'_> {
                 if asks && !self.port(worker).is_some_and(process::listens) {
                     self.handle(clock::now_ns(), Input::NotListening { worker })?;
                 }
+                if signal == Signal::KILL && self.stepped_ns.is_none() && self.has_yet_to_take_sigterm(worker) {
+                    self.handle(clock::now_ns(), Input::StillPending { worker })?;
+                }
                 let Some(top) = self.tops.get(&worker) else { return Ok(()) };
                 // With its PID 1 the kernel ends all of a PID namespace (pid_namespaces(7)): nothing below it outlives that.
                 if (signal, self.seat) != (Signal::KILL, Seat::Pid1) {
@@ -82,6 +85,17 @@ impl Run<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether SIGTERM waits for the top of `worker`, or the worker itself, to get a processor.
+    fn has_yet_to_take_sigterm(&self, worker: WorkerId) -> bool {
+        let top = self.tops.get(&worker).map(|top| top.pid());
+        [top, self.drill.pid(worker)].into_iter().flatten().filter_map(|pid| ProcessFacts::read(pid).ok()).any(
+            |process| {
+                let held_back = matches!(process.sigterm, Disposition::Blocked | Disposition::Ignored);
+                process.pending && !held_back && process.state != ProcessState::Stopped && process.is_alive()
+            },
+        )
     }
 
     fn start(&mut self, worker: WorkerId) -> anyhow::Result<()> {

@@ -40,6 +40,8 @@ pub enum Input {
     GivenUp { what: String },
     /// A foreign worker that is about to get SIGTERM does not even listen yet, so it can't have got to its handler.
     NotListening { worker: WorkerId },
+    /// A worker that is about to get SIGKILL has not got round to SIGTERM yet: it is pending, and nothing holds it back.
+    StillPending { worker: WorkerId },
     /// A person, or whoever started us, wants the drill to stop.
     Stop,
 }

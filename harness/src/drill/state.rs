@@ -293,6 +293,12 @@ impl Drill {
                 self.lateness.add(Part::Start, late_us, 0);
                 Vec::new()
             }
+            Input::StillPending { worker } => {
+                if self.workers.get(&worker).is_some_and(|known| known.told == Told::Ignores) {
+                    self.late(at_ns, self.plan.sigterm_ns(), Part::Signal);
+                }
+                Vec::new()
+            }
             Input::Started { worker, pid } => {
                 self.started(at_ns, worker, pid);
                 Vec::new()

@@ -25,7 +25,6 @@ use std::{
     rc::Rc,
 };
 
-use anyhow::Context;
 use scenarios::Signal;
 use scenarios::{
     OnSigterm,
@@ -51,6 +50,7 @@ use crate::{
     process,
     report::{self, write_stdout},
     runtime,
+    scratch::{self, Scratch},
 };
 
 /// The hidden command of this program that runs the matrix for its outer process.
@@ -107,9 +107,12 @@ pub fn outer(display: Display, args: &EntrypointsArgs) -> anyhow::Result<ExitCod
 /// The machine does not give what any cell needs, or the result can't be shown.
 pub fn inner() -> anyhow::Result<ExitCode> {
     isolation::inside(|job: Job, isolation, control| {
-        let shown = runtime::block_on(run(&job, &isolation, control))?;
+        let folder = Scratch::make()?;
+        scratch::adopt(folder.path());
+        let shown = runtime::block_on(run(&job, &isolation, control, folder.path()));
+        // Nobody writes into the folder when it goes.
         process::kill_all();
-        shown
+        shown?
     })
 }
 
@@ -121,11 +124,10 @@ pub async fn predict(command: &[String], posture: OnSigterm, pid1: bool, directo
     Some(chain.predict(pid1, posture))
 }
 
-async fn run(job: &Job, isolation: &Isolation, control: OwnedFd) -> anyhow::Result<ExitCode> {
+async fn run(job: &Job, isolation: &Isolation, control: OwnedFd, directory: &Path) -> anyhow::Result<ExitCode> {
     let stop = StopPipe::new(control)?;
-    let directory = tempfile::Builder::new().prefix("termdrill-").tempdir().context("no directory can be made")?;
     let (rows, missing): (Vec<Row>, Vec<Row>) = job.rows.iter().cloned().partition(|row| row.missing().is_none());
-    let shells = Shells::of_rows(&rows, directory.path()).await;
+    let shells = Shells::of_rows(&rows, directory).await;
     // One recording for all cells, which begins before the first of them and ends with this function.
     let trace = job.kernel_trace.then(|| {
         KernelTrace::start(isolation, &[Signal::TERM, Signal::KILL]).map(|trace| Rc::new(RefCell::new(trace)))
@@ -134,7 +136,7 @@ async fn run(job: &Job, isolation: &Isolation, control: OwnedFd) -> anyhow::Resu
     for row in &rows {
         for &pid1 in &job.seats {
             for &posture in &job.postures {
-                let directory = directory.path().join(format!("cell-{}", cells.len() + 1));
+                let directory = directory.join(format!("cell-{}", cells.len() + 1));
                 let traced = matches!(trace, Some(Ok(_)));
                 cells.push(Cell { row: row.clone(), posture, pid1, directory, traced });
             }

@@ -37,7 +37,9 @@ pub(crate) fn facts(
     if !outcome.running.is_empty() {
         facts.push(("running", CAUTION, list(&outcome.running)));
     }
-    facts.push(("workers", STRONG, workers(screen, outcome)));
+    if !outcome.workers.is_empty() {
+        facts.push(("workers", STRONG, workers(screen, outcome)));
+    }
     if whole {
         let style = if outcome.gate == Gate::Pass { GOOD } else { BAD };
         let said = gate(scenario, outcome, expected);

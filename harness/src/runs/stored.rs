@@ -154,7 +154,9 @@ fn attempts(path: &Path, scenario: &Scenario, decided: Option<&Decided>) -> Resu
     let mut attempts = Vec::new();
     for number in 1..=count {
         let is_last = number == count;
-        let name = if is_last { file::OBSERVED.to_owned() } else { format!("observed-{number}.jsonl") };
+        // One that was moved out of the way for the next one, before that had begun, is the last one too.
+        let has_name = is_last && (decided.is_some() || path.join(file::OBSERVED).exists());
+        let name = if has_name { file::OBSERVED.to_owned() } else { format!("observed-{number}.jsonl") };
         let (mut events, outcome) = match trace::<Observed>(&path.join(name), decided.is_some())? {
             Some(trace) => (trace.events, trace.outcome),
             None => (Vec::new(), None),
@@ -168,7 +170,7 @@ fn attempts(path: &Path, scenario: &Scenario, decided: Option<&Decided>) -> Resu
         let summary = decided.and_then(|decided| decided.attempts.get(number - 1));
         let speed = begun.get(number - 1).and_then(|begun| begun.speed);
         let mut attempt = attempt(summary, speed, events, outcome);
-        let name = if is_last { file::EVIDENCE.to_owned() } else { format!("evidence-{number}.json") };
+        let name = if has_name { file::EVIDENCE.to_owned() } else { format!("evidence-{number}.json") };
         if let Some(stored) = evidence(&path.join(name))? {
             (attempt.evidence, attempt.explanation) = (Some(stored.evidence), stored.explanation);
         }
@@ -221,4 +223,27 @@ fn evidence(path: &Path) -> Result<Option<StoredEvidence<Evidence, Option<Explan
 fn begun(path: &Path) -> Result<Vec<Begun>, Failure> {
     let bytes = bytes_if_any(&path.join(file::ATTEMPTS))?.unwrap_or_default();
     Ok(bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use scenarios::{Event, EventKind, WorkerId, catalogue};
+
+    use super::*;
+    use crate::runs::RunDir;
+
+    #[test]
+    fn an_attempt_that_was_moved_aside_before_the_next_one_began_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = RunDir::at(&folder.path().join("run"), catalogue::get("ignored-signal").unwrap()).unwrap();
+        let mut writer = run.begin_attempt(Some(10.0)).unwrap();
+        let event = Event { t: Tick(0), kind: EventKind::WorkerStarted { worker: WorkerId::FIRST } };
+        writer.append(&Observed { event, at_us: 3, late_us: 3, pid: Some(2), note: None }).unwrap();
+        drop(writer);
+        let path = run.path().to_owned();
+        fs::rename(path.join("observed.jsonl"), path.join("observed-1.jsonl")).unwrap();
+        let attempts = crate::runs::read(&path).unwrap().record.attempts;
+        assert_eq!(attempts.iter().map(|attempt| attempt.events.len()).collect::<Vec<_>>(), [1]);
+        assert!(run.break_off().is_some() && path.join("observed-1.jsonl").exists());
+    }
 }

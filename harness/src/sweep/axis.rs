@@ -73,7 +73,7 @@ impl Axis {
         matches!(self.field.kind, Kind::Entrypoint | Kind::Effect)
     }
 
-    /// The field's name, and its unit where the name does not tell it.
+    /// The field's name, which ends in its unit where it has one.
     #[must_use]
     pub fn title(&self) -> &'static str {
         self.field.name

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     io::Write,
     os::{linux::net::SocketAddrExt, unix::net},
-    path::Path,
+    path::{Path, PathBuf},
     process::ChildStdin,
 };
 
@@ -77,6 +77,11 @@ pub struct Places<'a> {
 /// Lanes that are at work.
 pub struct Crew {
     isolation: Isolation,
+    work: PathBuf,
+    scratch: Option<PathBuf>,
+    kept: Option<PathBuf>,
+    kept_below: usize,
+    scaled: bool,
     shell: ShellBehaviour,
     attempts: usize,
     /// The speed of scaled drills.
@@ -95,6 +100,8 @@ struct Worklane {
     process: Option<Live>,
     tasks: Option<UnboundedSender<Vec<u8>>>,
     item: Option<Item>,
+    /// Whether it was started again since a /proc for its PID namespace can't be mounted here.
+    without_proc: bool,
 }
 
 enum News {
@@ -120,6 +127,11 @@ impl Crew {
         let (tell, news) = unbounded_channel();
         let mut crew = Crew {
             isolation,
+            work: places.work.to_owned(),
+            scratch: places.scratch.map(Path::to_owned),
+            kept: places.kept.map(Path::to_owned),
+            kept_below: places.kept_below,
+            scaled,
             shell,
             attempts,
             pace,
@@ -131,21 +143,22 @@ impl Crew {
             tasks: JoinSet::new(),
         };
         for index in 0..count {
-            crew.start_lane(index, places, scaled, count == 1)?;
+            let lane = crew.start_lane(index, count == 1)?;
+            crew.lanes.push(lane);
         }
         Ok(crew)
     }
 
-    fn start_lane(&mut self, index: usize, places: Places<'_>, scaled: bool, alone: bool) -> anyhow::Result<()> {
+    fn start_lane(&mut self, index: usize, alone: bool) -> anyhow::Result<Worklane> {
         // The moment tells it apart from one of an earlier crew that is not closed yet.
         let socket = format!("termdrill-{}-{}-lane-{index}", std::process::id(), worker::clock::now_ns());
         let listener = net::UnixListener::bind_addr(&net::SocketAddr::from_abstract_name(&socket)?)
             .context("no socket can be had for a lane")?;
         listener.set_nonblocking(true)?;
         let listener = UnixListener::from_std(listener)?;
-        let directory = places.work.join(format!("lane-{}", index + 1));
-        let [scratch, kept] = [places.scratch, places.kept].map(|path| path.map(Path::to_owned));
-        let lane = Lane { socket, directory, scratch, scaled, alone, kept, kept_below: places.kept_below };
+        let directory = self.work.join(format!("lane-{}", index + 1));
+        let (scratch, kept, scaled) = (self.scratch.clone(), self.kept.clone(), self.scaled);
+        let lane = Lane { socket, directory, scratch, scaled, alone, kept, kept_below: self.kept_below };
         let (process, control) = start_inside(&[LANE], &mut self.isolation, &lane)?;
         let ended = process.watch()?;
         self.tasks.spawn_local(follow(index, listener, self.tell.clone()));
@@ -154,8 +167,7 @@ impl Crew {
             ended.await;
             let _ = tell.send((index, News::Ended));
         });
-        self.lanes.push(Worklane { control: Some(control), process: Some(process), tasks: None, item: None });
-        Ok(())
+        Ok(Worklane { control: Some(control), process: Some(process), tasks: None, item: None, without_proc: false })
     }
 
     /// Adds work.
@@ -222,8 +234,13 @@ impl Crew {
         lane.tasks = None;
         let status = lane.process.take().map(Live::reap);
         let how = match status {
-            Some(Ok(ended)) if ended.status == scenarios::Status::Code(NO_PROC) => {
-                anyhow::bail!("a /proc for a PID namespace can't be mounted here (mount(2) was refused)")
+            // It has done nothing then. Drills that need no PID namespace can be made without; the others say so.
+            Some(Ok(ended)) if ended.status == scenarios::Status::Code(NO_PROC) && !lane.without_proc => {
+                self.waiting.extend(lane.item.take());
+                self.isolation = Isolation::without_proc();
+                let lane = Worklane { without_proc: true, ..self.start_lane(index, self.lanes.len() == 1)? };
+                self.lanes[index] = lane;
+                return Ok(None);
             }
             Some(Ok(ended)) => ended.status.to_string(),
             _ => "unknown".to_owned(),

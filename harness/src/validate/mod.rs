@@ -207,12 +207,12 @@ impl Validation<'_> {
             items.iter().map(|item| (item.number, item.clone())).collect();
         crew.add(items);
         let mut to_shrink = Vec::new();
+        let stopped = format!("stopped; go on with --resume {}\n", results.directory().display());
         loop {
             let judged = tokio::select! {
                 biased;
                 _ = stop.readable() => {
-                    let directory = results.directory().display().to_string();
-                    bar.suspend(|| self.say(&format!("stopped; go on with --resume {directory}\n")))?;
+                    bar.suspend(|| self.say(&stopped))?;
                     return Ok(false);
                 }
                 judged = crew.next() => judged?,
@@ -230,7 +230,14 @@ impl Validation<'_> {
             }
         }
         for item in to_shrink {
-            let smallest = self.shrink(crew, &item).await?;
+            let smallest = tokio::select! {
+                biased;
+                _ = stop.readable() => {
+                    bar.suspend(|| self.say(&stopped))?;
+                    return Ok(false);
+                }
+                smallest = self.shrink(crew, &item) => smallest?,
+            };
             let path = results.keep(&smallest)?;
             let fields = shrink::changed_fields(&smallest).join(", ");
             let text = format!("shrunk {} to {} ({fields})\n", item.scenario.name, path.display());

@@ -41,7 +41,7 @@ impl Plan {
         for name in &args.scenarios {
             scenarios.push(input::load(name, &[], io::stdin().lock())?);
         }
-        if scenarios.is_empty() && (args.random == 0 || args.catalogue) {
+        if args.catalogue || scenarios.is_empty() && args.random == 0 {
             scenarios.extend(catalogue::all().iter().cloned());
         }
         scenarios.extend((1..=args.random).map(|number| random::scenario(args.seed, number)));

@@ -8,7 +8,7 @@ use crate::{
     leaks::{cases, end_all_early},
     pool::side_by_side,
     support::{Drilled, Rig, STEPPED, skipped},
-    without_root::{AS_NOBODY, WITHOUT_NAMESPACES, is_there, rig_of_nobody, words},
+    without_root::{AS_NOBODY, WITHOUT_NAMESPACES, WITHOUT_PROC, is_there, rig_of_nobody, words},
 };
 
 #[test]
@@ -88,4 +88,22 @@ fn without_namespaces_a_drill_that_is_ended_at_any_moment_leaves_nothing() {
         return;
     }
     end_all_early(&cases(&[false], false, 20260102), &words(&WITHOUT_NAMESPACES));
+}
+
+#[test]
+fn where_no_proc_can_be_mounted_drills_that_need_none_run() {
+    if !geteuid().is_root() || !is_there(&WITHOUT_PROC) {
+        return;
+    }
+    let (rig, wrapper) = (rig_of_nobody(), words(&WITHOUT_PROC));
+    on_both_clocks(&rig, &wrapper, "no-handler-not-pid1").1.assert_matched("a run");
+    let names = ["no-handler-not-pid1", "orphaned-by-shell", "sig-ign-not-pid1", "ignored-signal"];
+    let arguments = [&["validate", "--json", "--clock", "stepped"], &names[..]].concat();
+    let ended = rig.run_command(&mut rig.wrapped(&wrapper, &arguments));
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    let document: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let summary = &document["summary"];
+    assert_eq!((&summary["matched"], &summary["inconclusive"]), (&3.into(), &1.into()), "{ended:?}");
+    assert!(ended.stdout.contains("needs a PID namespace, and a /proc"), "{ended:?}");
+    rig.assert_nothing_left(&Default::default(), "drills where no /proc can be mounted");
 }

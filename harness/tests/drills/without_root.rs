@@ -21,6 +21,12 @@ const FORBID: &str =
     "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"";
 pub(crate) const WITHOUT_NAMESPACES: [&str; 6] = ["unshare", "-Ur", "sh", "-c", FORBID, "sh"];
 
+/// An ordinary user where a part of /proc is hidden, as in a container: no further /proc can be mounted then
+/// (mount_namespaces(7)).
+const HIDE: &str =
+    "mount -t tmpfs -o ro none /proc/scsi && exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"";
+pub(crate) const WITHOUT_PROC: [&str; 6] = ["unshare", "-m", "sh", "-c", HIDE, "sh"];
+
 /// Words before a command, with which it runs otherwise.
 pub(crate) fn words<'a>(words: &'a [&'a str]) -> Vec<&'a OsStr> {
     words.iter().map(OsStr::new).collect()

@@ -136,12 +136,7 @@ impl Course {
             OnTerm::Dies => Course { end: Some(Status::SIGTERM), worker: WorkerFate::Stuck },
             OnTerm::Waits | OnTerm::Ignores => Course { end: None, worker: WorkerFate::Stuck },
             OnTerm::Passes => manner.after(child(), pid1),
-            OnTerm::PassesToGroup => {
-                let worker = Course::of_worker(false, posture).worker;
-                let worker =
-                    if worker == WorkerFate::Drained && !below.is_empty() { WorkerFate::DrainedAlone } else { worker };
-                manner.after(Course { worker, ..child() }, pid1)
-            }
+            OnTerm::PassesToGroup => manner.after(Course::of_group(below, posture), pid1),
             OnTerm::PassesAndLeaves(report) => {
                 let worker = match child().worker {
                     WorkerFate::Drained => WorkerFate::DrainedAlone,
@@ -156,6 +151,25 @@ impl Course {
                 };
                 Course { end: Some(report.status(Status::SIGTERM, pid1)), worker }
             }
+        }
+    }
+
+    /// Of processes that all get the signal, the worker too.
+    fn of_group(chain: &[Manner], posture: OnSigterm) -> Course {
+        let Some((manner, below)) = chain.split_first() else { return Course::of_worker(false, posture) };
+        let child = Course::of_group(below, posture);
+        let left_behind = match child.worker {
+            WorkerFate::Drained => WorkerFate::DrainedAlone,
+            fate => fate,
+        };
+        match manner.on_term {
+            OnTerm::Dies => Course { end: Some(Status::SIGTERM), worker: left_behind },
+            OnTerm::PassesAndLeaves(report) => {
+                Course { end: Some(report.status(Status::SIGTERM, false)), worker: left_behind }
+            }
+            OnTerm::PassesAndKills(report) => Course { end: Some(report.status(Status::SIGTERM, false)), ..child },
+            // Whatever it does about it, it goes on until its child has ended.
+            OnTerm::Waits | OnTerm::Ignores | OnTerm::Passes | OnTerm::PassesToGroup => manner.after(child, false),
         }
     }
 

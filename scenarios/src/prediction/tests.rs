@@ -71,6 +71,11 @@ fn command_lines() {
         (&["catatonit", "--", "sh", "-c", "{worker}; true"], LEFT),
         (&["dumb-init", "--", "sh", "-c", "{worker}; true"], ONCE),
         (&["dumb-init", "-c", "--", "sh", "-c", "{worker}; true"], LEFT),
+        // All of the group get it, and who waits goes on to.
+        (&["dumb-init", "--", "sh", "-c", "{worker} & w=$!; trap 'kill $w' TERM; wait $w; wait $w"], INIT),
+        (&["dumb-init", "--", "sh", "-c", "{worker} & w=$!; trap 'kill $w' TERM; wait $w"], ONCE),
+        (&["tini", "-g", "--", "mksh", "-c", "{worker}; true"], INIT),
+        (&["tini", "-g", "--", "tini", "-s", "--", "{worker}"], INIT),
         (&["timeout", "100", "{worker}"], "exit 0 / exit 143 / stuck | exit 0 / sig 15 / stuck+"),
         (&["sudo", "-n", "{worker}"], "exit 0 / exit 0 / stuck | exit 0 / sig 15 / stuck+"),
         (&["env", "A=1", "nohup", "tini", "--", "{worker}"], INIT),

@@ -29,7 +29,9 @@ impl Drill {
                 let worker = self.workers.get_mut(&self.target)?;
                 if worker.told == Told::Sigterm && !matches!(worker.life, Life::Orphan | Life::Ended(_)) {
                     worker.told = Told::Ignores;
-                    self.observe(at_ns, EventKind::SigtermIgnored { worker: self.target });
+                    // Of the tick that is judged, however late: all the longer nothing came of it.
+                    let judged = self.plan.schedule.tick_at(self.plan.sigterm_ns());
+                    self.observe_in(judged, at_ns, EventKind::SigtermIgnored { worker: self.target });
                 }
                 None
             }

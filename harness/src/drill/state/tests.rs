@@ -183,3 +183,26 @@ fn a_worker_that_does_not_listen_yet_when_it_is_sent_a_request_was_late() {
         assert!(!in_time(&drill.into_remains()));
     }
 }
+
+#[test]
+fn nothing_came_of_it_in_its_tick_however_late_that_is_judged() {
+    let mut drill = told_to_stop();
+    let next_tick_ns = drill.plan.sigterm_ns() + 11_000_000;
+    drill.handle(next_tick_ns, Input::Due(Moment::Judge));
+    let ignored = EventKind::SigtermIgnored { worker: W };
+    let judged = drill.events().iter().find(|observed| observed.event.kind == ignored).unwrap();
+    assert_eq!(judged.event.t, Tick(300));
+    assert!(in_time(&drill.into_remains()));
+}
+
+#[test]
+fn a_worker_that_has_not_got_round_to_sigterm_was_late_and_does_not_ignore_it() {
+    for judged in [true, false] {
+        let mut drill = told_to_stop();
+        if judged {
+            drill.handle(drill.plan.sigterm_ns() + 6_000_000, Input::Due(Moment::Judge));
+        }
+        drill.handle(drill.plan.sigkill_ns(), Input::StillPending { worker: W });
+        assert_eq!(in_time(&drill.into_remains()), !judged);
+    }
+}
