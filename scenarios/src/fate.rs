@@ -161,7 +161,7 @@ pub fn posture(scenario: &Scenario) -> OnSigterm {
     }
 }
 
-/// What SIGTERM at `signal` will do to worker 1, from its posture at that moment, its seat and its entrypoint.
+/// What SIGTERM will do to worker 1, from its posture at that moment, its seat and its entrypoint.
 ///
 /// PID 1 of a PID namespace loses every signal whose action is the default one, from whoever it comes
 /// (`pid_namespaces(7)`); elsewhere the default action of SIGTERM is death (`signal(7)`). A shell that waits for a

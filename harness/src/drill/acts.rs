@@ -89,7 +89,7 @@ impl Run<'_> {
 
     /// Whether SIGTERM waits for the top of `worker`, or the worker itself, to get a processor.
     fn has_yet_to_take_sigterm(&self, worker: WorkerId) -> bool {
-        let top = self.tops.get(&worker).map(|top| top.pid());
+        let top = self.tops.get(&worker).map(process::Live::pid);
         [top, self.drill.pid(worker)].into_iter().flatten().filter_map(|pid| ProcessFacts::read(pid).ok()).any(
             |process| {
                 let held_back = matches!(process.sigterm, Disposition::Blocked | Disposition::Ignored);

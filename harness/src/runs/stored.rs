@@ -227,7 +227,9 @@ fn begun(path: &Path) -> Result<Vec<Begun>, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use scenarios::{Event, EventKind, WorkerId, catalogue};
+    use std::fs;
+
+    use scenarios::{Event, EventKind, Tick, WorkerId, catalogue};
 
     use super::*;
     use crate::runs::RunDir;
