@@ -84,7 +84,7 @@ mod tests {
             allowed_us: 10_000,
             closest_us,
         };
-        assert_eq!([0, 5_000, 10_000].map(|us| percent(&late(us))), [0.0, 50.0, 100.0]);
-        assert_eq!([10_001, 25_000].map(|us| percent(&late(us))), [100.1, 250.0]);
+        assert_eq!([0, 5_000, 9_999].map(|us| percent(&late(us))), [0.0, 50.0, 100.0]);
+        assert_eq!([10_000, 10_001, 25_000].map(|us| percent(&late(us))), [100.1, 100.1, 250.0]);
     }
 }

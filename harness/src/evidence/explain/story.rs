@@ -97,6 +97,11 @@ impl<'a> Story<'a> {
             }
     }
 
+    /// Whether the end of PID 1 in the tick of SIGTERM cut the worker.
+    pub(super) fn was_cut_at_once(&self) -> bool {
+        self.ended_by_itself(self.top) && self.was_cut(self.worker) && self.ticks_until_end(self.top) == Some(0)
+    }
+
     /// Whether nothing tells how the worker ended, and so whether it got SIGTERM: before Linux 6.15 the kernel tells that of our own
     /// children only.
     pub(super) fn end_is_untold(&self) -> bool {

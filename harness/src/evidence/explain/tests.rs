@@ -126,9 +126,12 @@ fn a_trap_passes_it_on() {
     assert_told(
         &once,
         Cause::LeftEarly,
-        &["exited 143 at once, before the worker was done", "cut the worker"],
+        &["dash took it and exited 143 at once, without waiting", "cut the worker"],
         Some("`wait` in a loop"),
     );
+    let later = below(true, SH, (Caught, code, Some(310)), (Caught, KILL, Some(310))).received(1).loses_it(310);
+    let words = ["passed it on, but it exited 143 after 1.0 s, before the worker was done", "cut the worker"];
+    assert_told(&later, Cause::LeftEarly, &words, Some("`wait` in a loop"));
     let once_bare = below(false, SH, (Caught, code, Some(300)), (Caught, OK, Some(370))).received(TOP);
     assert_told(
         &once_bare,

@@ -26,6 +26,11 @@ impl<'a> Story<'a> {
         if self.end_is_untold() {
             return self.untold(&went);
         }
+        if self.was_cut_at_once()
+            && let Some(told) = self.top_left_at_once(&went)
+        {
+            return told;
+        }
         if self.ended_by_itself(top) {
             return match self.was_received() {
                 true => self.top_left_after_passing_it_on(&went),
@@ -233,7 +238,8 @@ impl<'a> Story<'a> {
         Some(Explanation::new(Cause::NotPassedOn, text).change(change))
     }
 
-    /// The top did something about it and left at once, as PID 1, so that the worker had no time to show what it got.
+    /// The top did something about it and left at once, as PID 1: it is chance whether the worker was still able to show what
+    /// it got.
     fn top_left_at_once(&self, went: &str) -> Option<Explanation> {
         let traced = matches!(self.evidence.kernel, Some(Kernel::Records(_)));
         if !self.was_cut(self.worker) || traced || !matches!(self.status(self.top), Some(Status::Code(_))) {
