@@ -332,6 +332,7 @@ impl Options {
             pre_stop_ms,
             grace_ms,
             second_signal,
+            hold_idle_ms: None,
             routing_lag_ms: lag_ms.unwrap_or(defaults::ROUTING_LAG_MS),
             requests: all(requests)?,
             slow_requests: all(self.slow_request)?,

@@ -2,10 +2,11 @@
 //!
 //! What is tried next is decided by a pure function of what was tried before.
 
+use scenarios::Status;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    record::{Cause, Record, SeatRecord, Verdict},
+    record::{Cause, Observed, Record, SeatRecord, Verdict},
     settings::{self, Seat, Settings},
     text, verdict,
 };
@@ -31,10 +32,13 @@ pub struct Trial {
     pub lost: u64,
     /// Whether SIGKILL was needed.
     pub sigkill: bool,
-    /// How long after the stop began the first process had ended, in milliseconds.
+    /// How long after the stop began all that ended by itself had ended, in milliseconds.
     pub gone_ms: Option<u64>,
     /// Why the signal had the effect that it had.
     pub cause: Cause,
+    /// Whether it ended only when an idle connection was given up.
+    #[serde(default)]
+    pub waited_for_idle: bool,
 }
 
 impl Trial {
@@ -42,16 +46,30 @@ impl Trial {
     #[must_use]
     pub fn of(grace_ms: u64, seat: &SeatRecord) -> Trial {
         let observed = &seat.observed;
-        let gone_us = observed.top_gone_us.map(|gone_us| (gone_us - observed.stop_us).max(0).unsigned_abs());
+        let ends_us = observed.ends.iter().filter_map(|end| end.at_us).filter(|&at_us| at_us <= observed.end_us);
+        let last_us = observed.top_gone_us.map(|gone_us| ends_us.fold(gone_us, i64::max));
+        let gone_us = last_us.map(|gone_us| (gone_us - observed.stop_us).max(0).unsigned_abs());
         Trial {
             grace_ms,
             verdict: seat.judgement.verdict,
             lost: seat.judgement.lost,
-            sigkill: verdict::top_was_killed(observed),
+            sigkill: outlived(observed),
             gone_ms: gone_us.map(|gone_us| gone_us.div_ceil(1000)),
             cause: seat.explanation.cause,
+            waited_for_idle: verdict::waited_for_idle(observed).is_some(),
         }
     }
+}
+
+/// Whether anything that SIGKILL was sent to at the end of the grace period was still there.
+fn outlived(observed: &Observed) -> bool {
+    let Some(sent) = &observed.sigkill else { return false };
+    verdict::top_was_killed(observed)
+        || observed.ends.iter().any(|end| {
+            sent.pids.contains(&end.pid)
+                && end.status.is_none_or(|status| status == Status::SIGKILL)
+                && end.at_us.is_none_or(|at_us| at_us >= sent.at_us)
+        })
 }
 
 /// What to do next.
@@ -87,9 +105,10 @@ pub enum Answer {
     Inconclusive,
 }
 
-/// What to do after these trials, where `given_ms` is the grace period of the platform.
+/// What to do after these trials, where `given_ms` is the grace period of the platform, of which the preStop hook takes
+/// `pre_stop_ms`.
 #[must_use]
-pub fn next(given_ms: u64, trials: &[Trial]) -> Next {
+pub fn next(given_ms: u64, pre_stop_ms: u64, trials: &[Trial]) -> Next {
     let of = |verdict: Verdict| trials.iter().filter(move |trial| trial.verdict == verdict).map(|trial| trial.grace_ms);
     if of(Verdict::Inconclusive).next().is_some() {
         return Next::Done(Answer::Inconclusive);
@@ -99,7 +118,7 @@ pub fn next(given_ms: u64, trials: &[Trial]) -> Next {
     if fails_ms.is_some_and(|fails_ms| fails_ms >= passes_ms) {
         return Next::Done(Answer::Unstable);
     }
-    let low_ms = fails_ms.unwrap_or(0);
+    let low_ms = fails_ms.unwrap_or(pre_stop_ms.min(passes_ms));
     if passes_ms - low_ms > STEP_MS {
         // Where it was gone is a good guess, and then the middle.
         let gone_ms =
@@ -164,7 +183,7 @@ impl Found {
             Answer::Shortest { .. } | Answer::NoneHelps | Answer::LongerThan { .. } => Verdict::Fail,
             Answer::Unstable | Answer::Inconclusive => Verdict::Inconclusive,
         };
-        let (text, change) = words(&last.settings, given_ms, answer, seat);
+        let (text, change) = words(&last.settings, given_ms, &trials, answer, seat);
         Some(Found { seat: seat.seat, given_ms, trials, answer, verdict, text, change })
     }
 }
@@ -173,31 +192,47 @@ fn time(time_ms: u64) -> String {
     settings::time(time_ms * 1000)
 }
 
-fn words(settings: &Settings, given_ms: u64, answer: Answer, last: &SeatRecord) -> (String, Option<String>) {
+fn words(
+    settings: &Settings,
+    given_ms: u64,
+    trials: &[Trial],
+    answer: Answer,
+    last: &SeatRecord,
+) -> (String, Option<String>) {
     let platform =
         settings.profile.as_deref().map_or("the grace period".to_owned(), |name| format!("{name}'s grace period"));
     let given = time(given_ms);
     match answer {
         Answer::Shortest { grace_ms, step_ms } => {
-            let below = if grace_ms > step_ms {
-                format!(", {} is not, both confirmed", time(grace_ms - step_ms))
+            let below_ms = grace_ms.saturating_sub(step_ms);
+            let below = if trials.iter().any(|trial| trial.verdict == Verdict::Fail && trial.grace_ms == below_ms) {
+                format!(", {} is not, both confirmed", time(below_ms))
+            } else if settings.pre_stop_ms > 0 {
+                format!(", and of a shorter one the preStop hook ({}) leaves nothing", time(settings.pre_stop_ms))
             } else {
                 String::new()
             };
             let text = format!("{} is enough{below}.", time(grace_ms));
+            let waited = |trial: &Trial| trial.grace_ms == grace_ms && trial.waited_for_idle;
+            let idle = match settings.hold_idle_ms.filter(|_| trials.iter().any(waited)) {
+                Some(held_ms) => format!(
+                    " It ended only when the idle connections were given up, {} after the signal: while a client keeps one \
+                     open, it may go on for longer.",
+                    time(held_ms)
+                ),
+                None => String::new(),
+            };
             if grace_ms <= given_ms {
-                return (
-                    format!("{text} It fits into {platform} of {given}, with {} to spare.", time(given_ms - grace_ms)),
-                    None,
-                );
+                let spare = time(given_ms - grace_ms);
+                return (format!("{text} It fits into {platform} of {given}, with {spare} to spare.{idle}"), None);
             }
             let change =
                 format!("a grace period of {} or more, or requests that end sooner.", time(grace_ms + grace_ms / 4));
-            (format!("{text} It does not fit into {platform} of {given}."), Some(change))
+            (format!("{text} It does not fit into {platform} of {given}.{idle}"), Some(change))
         }
         Answer::NoneHelps => {
             let why = last.judgement.reasons.join(" ");
-            let text = if verdict::top_was_killed(&last.observed) {
+            let text = if outlived(&last.observed) {
                 format!("no grace period helps: {} {}", why, last.explanation.text)
             } else {
                 format!(
@@ -264,13 +299,14 @@ mod tests {
             sigkill: !passes,
             gone_ms: Some(need_ms.min(grace_ms)),
             cause: if passes { Cause::Ended } else { cause },
+            waited_for_idle: false,
         }
     }
 
-    fn search(given_ms: u64, drill: impl Fn(u64) -> Trial) -> (Vec<Trial>, Answer) {
+    fn search(given_ms: u64, pre_stop_ms: u64, drill: impl Fn(u64) -> Trial) -> (Vec<Trial>, Answer) {
         let mut trials = Vec::new();
         loop {
-            match next(given_ms, &trials) {
+            match next(given_ms, pre_stop_ms, &trials) {
                 Next::Done(answer) => return (trials, answer),
                 Next::Try(grace_ms) => trials.push(drill(grace_ms)),
             }
@@ -281,7 +317,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_shortest_one_is_found_and_confirmed(given_ms in 0u64..20_000, need_ms in 0u64..10_000) {
-            let (trials, answer) = search(given_ms, |grace_ms| trial(grace_ms, need_ms, Cause::TooSlow));
+            let (trials, answer) = search(given_ms, 0, |grace_ms| trial(grace_ms, need_ms, Cause::TooSlow));
             match answer {
                 Answer::Shortest { grace_ms, step_ms } => {
                     prop_assert!(grace_ms >= need_ms && step_ms <= STEP_MS && grace_ms < need_ms + STEP_MS + 1);
@@ -296,21 +332,37 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// What is found has to be one that a check takes.
+        #[test]
+        fn none_is_tried_of_which_the_hook_leaves_nothing(pre_stop_ms in 0u64..5_000, more_ms in 1u64..20_000, need_ms in 0u64..9_000) {
+            let given_ms = pre_stop_ms + more_ms;
+            let (trials, _) = search(given_ms, pre_stop_ms, |grace_ms| trial(grace_ms, need_ms, Cause::TooSlow));
+            prop_assert!(trials.iter().all(|trial| trial.grace_ms > pre_stop_ms), "{trials:?}");
+        }
+    }
+
+    #[test]
+    fn a_hook_that_takes_all_of_it_leaves_one_to_try() {
+        let (trials, answer) = search(2000, 2000, |grace_ms| trial(grace_ms, 0, Cause::Ended));
+        assert_eq!((trials.len(), answer), (2, Answer::Shortest { grace_ms: 2000, step_ms: 0 }));
+    }
+
     #[test]
     fn where_no_grace_period_helps_none_is_looked_for() {
         for cause in [Cause::Dropped, Cause::NotPassedOn] {
-            let (trials, answer) = search(1000, |grace_ms| trial(grace_ms, u64::MAX, cause));
+            let (trials, answer) = search(1000, 0, |grace_ms| trial(grace_ms, u64::MAX, cause));
             assert_eq!((trials.len(), answer), (1, Answer::NoneHelps));
         }
         let loses = |grace_ms| Trial { sigkill: false, ..trial(grace_ms, u64::MAX, Cause::Ended) };
-        assert_eq!(search(1000, loses).1, Answer::NoneHelps);
+        assert_eq!(search(1000, 0, loses).1, Answer::NoneHelps);
     }
 
     #[test]
     fn what_differs_from_drill_to_drill_is_no_answer() {
         let trials = [trial(1000, 0, Cause::Ended), trial(2000, u64::MAX, Cause::TooSlow)];
-        assert_eq!(next(1000, &trials), Next::Done(Answer::Unstable));
+        assert_eq!(next(1000, 0, &trials), Next::Done(Answer::Unstable));
         let none = Trial { verdict: Verdict::Inconclusive, ..trials[0] };
-        assert_eq!(next(1000, &[none]), Next::Done(Answer::Inconclusive));
+        assert_eq!(next(1000, 0, &[none]), Next::Done(Answer::Inconclusive));
     }
 }

@@ -169,11 +169,11 @@ fn find_grace(job: &Job, isolation: &Isolation, control: &OwnedFd) -> anyhow::Re
         let mut trials = Vec::new();
         let mut last = None;
         let answer = loop {
-            let grace_ms = match find_grace::next(given_ms, &trials) {
+            let grace_ms = match find_grace::next(given_ms, job.settings.pre_stop_ms, &trials) {
                 Next::Try(grace_ms) => grace_ms,
                 Next::Done(answer) => break answer,
             };
-            let settings = Settings { grace_ms, seats: vec![seat], ..job.settings.clone() };
+            let settings = Settings { seats: vec![seat], ..job.settings.with_grace(grace_ms) };
             let quiet = !trials.is_empty();
             let Some(record) = check(job, &settings, isolation, control, None, quiet)? else {
                 return Ok(ExitCode::from(UNABLE));

@@ -243,6 +243,9 @@ fn trimmed(number: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
+/// For how much of the time between the signal and SIGKILL idle connections are held.
+pub const HOLD_IDLE_PERCENT: u64 = 45;
+
 /// Everything that a check needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
@@ -282,6 +285,10 @@ pub struct Settings {
     /// A second signal, some time after the first.
     #[serde(with = "second")]
     pub second_signal: Option<SecondSignal>,
+    /// How long after the signal the idle connections are given up, in milliseconds; without it, that depends on when
+    /// SIGKILL comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_idle_ms: Option<u64>,
     /// For how long after the beginning of the stop requests still come in, in milliseconds.
     pub routing_lag_ms: u64,
     /// What is asked, in turn.
@@ -299,6 +306,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The same for a drill with another grace period, in a search for the shortest one. The idle connections are held as
+    /// long as with the given one: otherwise a server that only waits for them would need ever less the less it is given.
+    #[must_use]
+    pub fn with_grace(&self, grace_ms: u64) -> Settings {
+        let given_ms = self.grace_ms.saturating_sub(self.pre_stop_ms) * HOLD_IDLE_PERCENT / 100;
+        Settings { grace_ms, hold_idle_ms: self.hold_idle_ms.or(Some(given_ms)), ..self.clone() }
+    }
+
     /// Every signal that may be sent, SIGKILL last.
     #[must_use]
     pub fn signals(&self) -> Vec<Signal> {

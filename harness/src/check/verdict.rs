@@ -207,6 +207,23 @@ fn was_blocked_by(observed: &Observed, idle: &IdleConnection) -> bool {
     idle.blocked_others && idle.dropped_us.is_some_and(waited)
 }
 
+fn was_blocked(observed: &Observed) -> bool {
+    was_blocked_by(observed, &observed.idle.silent) || was_blocked_by(observed, &observed.idle.kept_alive)
+}
+
+/// When an idle connection was given up, where it ended only then, in microseconds after the signal.
+#[must_use]
+pub fn waited_for_idle(observed: &Observed) -> Option<i64> {
+    let dropped_us = observed.idle.silent.dropped_us?;
+    let gone_us = observed.top_gone_us.filter(|_| observed.sigkill.is_none() && !was_blocked(observed))?;
+    // One that was at work until then ended for that.
+    let was_at_work = observed
+        .requests
+        .iter()
+        .any(|request| request.status.is_some() && request.sent_us + request.took_us.cast_signed() > dropped_us);
+    (gone_us >= dropped_us && gone_us < dropped_us + ENDS_SOON_US && !was_at_work).then_some(dropped_us)
+}
+
 /// Whether SIGKILL was sent as `--signal` or `--second-signal`.
 fn asked_for_sigkill(observed: &Observed) -> bool {
     [&observed.signal, &observed.second_signal].into_iter().flatten().any(|sent| sent.signal == Signal::KILL)
@@ -288,17 +305,9 @@ fn remarks(
     {
         remarks.push(format!("Its exit code is {code}, which a platform may take for a crash."));
     }
-    let silent = &observed.idle.silent;
-    if was_blocked_by(observed, silent) || was_blocked_by(observed, &observed.idle.kept_alive) {
+    if was_blocked(observed) {
         remarks.push("An idle connection kept others waiting: the idle ones were given up.".to_owned());
-    } else if let (Some(dropped_us), Some(gone_us), None) = (silent.dropped_us, observed.top_gone_us, &observed.sigkill)
-        && gone_us >= dropped_us
-        && gone_us < dropped_us + ENDS_SOON_US
-        // One that was at work until then ended for that.
-        && !counts.iter().any(|(_, request)| {
-            request.status.is_some() && request.sent_us + request.took_us.cast_signed() > dropped_us
-        })
-    {
+    } else if let Some(dropped_us) = waited_for_idle(observed) {
         remarks.push(format!(
             "It ended only when an idle connection was given up, {} after the signal: while a client keeps one open, it \
              may go on.",

@@ -1,6 +1,6 @@
 //! What is done at which moment of a drill. Pure.
 
-use crate::check::settings::{Settings, SignalAt};
+use crate::check::settings::{HOLD_IDLE_PERCENT, Settings, SignalAt};
 
 /// Nanoseconds in a millisecond.
 pub(super) const MS: u64 = 1_000_000;
@@ -61,6 +61,14 @@ impl Plan {
         self.deadline_ns += by_ns;
     }
 
+    /// How long after the signal the idle connections are held. What is before that shows whether they keep it from
+    /// ending; what is after, whether only they do. It is no half: servers take 5 of 10 s, or 15 of 30, for reasons of
+    /// their own.
+    fn hold_idle_ns(&self, settings: &Settings) -> u64 {
+        let usual_ns = self.deadline_ns.saturating_sub(self.signal_ns) / 100 * HOLD_IDLE_PERCENT;
+        settings.hold_idle_ms.map_or(usual_ns, |ms| ms * MS)
+    }
+
     /// All moments, in order.
     pub(super) fn moments(&self, settings: &Settings, is_ready: bool) -> Vec<(u64, Moment)> {
         // A search for the shortest grace period tries ones that the preStop hook uses up.
@@ -79,9 +87,7 @@ impl Plan {
             moments.extend([
                 (self.signal_ns.saturating_sub(IDLE_BEFORE_NS).max(self.ready_ns), Moment::OpenIdle),
                 (signal_ns.saturating_sub(SLOW_BEFORE_NS).max(self.ready_ns), Moment::SendSlow),
-                // What is before shows whether they keep it from ending; what is after, whether only they do. It is no half:
-                // servers take 5 of 10 s, or 15 of 30, for reasons of their own.
-                (self.signal_ns + self.deadline_ns.saturating_sub(self.signal_ns) / 100 * 45, Moment::GiveUpIdle),
+                (self.signal_ns + self.hold_idle_ns(settings), Moment::GiveUpIdle),
             ]);
         }
         // A router that sends nothing any more does not do it on a connection that it kept either.
@@ -113,6 +119,23 @@ mod tests {
         for (grace_ms, pre_stop_ms) in [(0, 0), (2_000, 2_000), (1, 1), (500, 2_000)] {
             let moments = moments(grace_ms, pre_stop_ms);
             assert_eq!(moments[moments.len() - 2..], [Moment::Signal, Moment::Sigkill], "{grace_ms} {pre_stop_ms}");
+        }
+    }
+
+    /// Otherwise a server that only waits for them would need less, the less it is given.
+    #[test]
+    fn a_search_holds_idle_connections_as_long_as_with_what_was_given() {
+        let given = Settings { grace_ms: 10_000, pre_stop_ms: 2_000, ..samples::settings() };
+        let given_up_ms = |settings: &Settings| {
+            let plan = Plan::new(settings, 0, 5_000 * MS);
+            let moments = plan.moments(settings, true);
+            let given_up = moments.into_iter().find(|(_, moment)| *moment == Moment::GiveUpIdle);
+            given_up.map(|(at_ns, _)| (at_ns - plan.signal_ns) / MS)
+        };
+        assert_eq!(given_up_ms(&given), Some(3_600));
+        for (grace_ms, up_ms) in [(10_000, Some(3_600)), (5_700, Some(3_600)), (5_600, None), (20_000, Some(3_600))] {
+            assert_eq!(given_up_ms(&given.with_grace(grace_ms)), up_ms, "{grace_ms}");
+            assert_eq!(given_up_ms(&given.with_grace(2_500).with_grace(grace_ms)), up_ms, "{grace_ms}");
         }
     }
 

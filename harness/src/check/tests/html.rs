@@ -211,6 +211,7 @@ fn ten_thousand_requests_are_no_page_that_nobody_can_open() {
 #[test]
 fn a_page_on_a_search_lists_each_try() {
     let trial = |grace_ms, verdict| Trial {
+        waited_for_idle: false,
         grace_ms,
         verdict,
         lost: u64::from(verdict == Verdict::Fail),

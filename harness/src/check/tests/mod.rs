@@ -2,6 +2,7 @@
 
 mod config;
 mod explain;
+mod grace;
 mod html;
 mod report;
 mod shells;

@@ -222,6 +222,25 @@ fn the_shortest_grace_period_is_found() {
     assert_eq!(ended.code, Some(0));
 }
 
+/// Every trial of a server that only waits for idle connections would pass if those were let go of in time for it.
+#[test]
+fn a_grace_period_is_not_found_short_for_letting_go_of_idle_connections_sooner() {
+    let rig = Rig::new();
+    let command = server::command();
+    let options = ["--find-grace", "--as", "process", "--signal-at", "300ms", "--grace", "2s", "--routing-lag", "0"];
+    let ended = rig.run_command(rig.command(&words(&options, &command)).env(server::HABITS, "linger=0 patient=yes"));
+    let document: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
+    let found = &document["seats"][0];
+    if found["answer"] == "unstable" || found["answer"] == "inconclusive" {
+        return skipped(&format!("the machine was too busy for an answer: {document}"));
+    }
+    // They are given up 0.9 s after the signal in each.
+    let grace_ms = found["answer"]["shortest"]["grace_ms"].as_u64().unwrap_or_else(|| panic!("{document}"));
+    assert!((900..=1500).contains(&grace_ms), "{document}");
+    let text = found["text"].as_str().unwrap();
+    assert!(text.contains("only when the idle connections were given up, 900 ms after the signal"), "{text}");
+}
+
 #[test]
 fn what_is_asked_for_wrongly_is_refused() {
     for (options, what) in [

@@ -77,7 +77,7 @@ fn serve(mut stream: TcpStream, spoilt: Option<&str>) {
 /// Serves on PORT. After SIGTERM it goes on for `linger` milliseconds, takes what waits in the kernel's queue, closes its
 /// port, finishes what is in flight, and exits 0. `every=N` with `how` spoils each N-th answer, or with `after=yes` each
 /// one after the signal; `ignore=yes` leaves SIGTERM ignored; `dies=MS` has it kill itself so long after its start, and
-/// `eats=MS` has it take all the memory it gets from then on.
+/// `eats=MS` has it take all the memory it gets from then on. `patient=yes` has it wait for whoever says nothing.
 #[test]
 #[ignore = "a server for the other tests, and no test"]
 fn be_a_server() {
@@ -127,7 +127,8 @@ fn be_a_server() {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(false).unwrap();
                     // Nobody who says nothing keeps it from ending.
-                    stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+                    let patience = habit("patient").is_none().then_some(Duration::from_millis(300));
+                    stream.set_read_timeout(patience).unwrap();
                     count += 1;
                     let due = number("every").is_some_and(|every| count.is_multiple_of(every))
                         || habit("after").is_some() && until_ns.is_some();
