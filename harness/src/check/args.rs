@@ -55,12 +55,13 @@ pub struct Args {
     #[arg(long, conflicts_with = "json")]
     pub show_output: bool,
     /// Find the shortest grace period with no loss, by drills with shorter and shorter ones.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["show_output", "kernel_trace"])]
     pub find_grace: bool,
     /// Print the verdict only.
     #[arg(short, long, conflicts_with_all = ["json", "show_output"])]
     pub quiet: bool,
-    /// Store the report, the requests and the output of the command in this directory, which must be new or empty.
+    /// Store the report, the requests and the output of the command in this directory, which must be new or empty; with
+    /// --find-grace those of each drill.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Add the kernel's own record of the signals to the evidence; needs root.

@@ -25,6 +25,7 @@ pub mod start;
 pub mod template;
 pub mod text;
 pub mod timeline;
+mod told;
 pub mod user;
 pub mod verdict;
 
@@ -52,8 +53,9 @@ pub use self::args::Args;
 use self::{
     find_grace::{Found, Next, Trial},
     play::Recording,
-    record::{FORMAT, Record, SeatRecord, VERSION, Verdict},
+    record::{Record, SeatRecord, VERSION, Verdict},
     settings::{Seat, Settings},
+    told::Told,
 };
 use crate::{
     cli::Display,
@@ -70,6 +72,9 @@ use crate::{
 
 /// The hidden command of this program that checks for its outer process.
 pub const INNER: &str = "check-drill";
+
+/// The file with the record of a drill, where it is stored.
+const RECORD: &str = "check.json";
 
 /// What the inner process has to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -156,14 +161,14 @@ fn run(job: &Job, isolation: &Isolation, control: &OwnedFd) -> anyhow::Result<Ex
     let Some(record) = check(job, &job.settings, isolation, control, job.out.as_deref(), false)? else {
         return Ok(ExitCode::from(UNABLE));
     };
-    show(job, &record)?;
-    Ok(ExitCode::from(record.verdict.exit_code()))
+    show(job, &record)
 }
 
 /// The shortest grace period in each seat.
 fn find_grace(job: &Job, isolation: &Isolation, control: &OwnedFd) -> anyhow::Result<ExitCode> {
     let screen = job.display.screen();
     let given_ms = job.settings.grace_ms;
+    let mut told = Told::default();
     let mut all = Vec::new();
     for &seat in &job.settings.seats {
         let mut trials = Vec::new();
@@ -175,9 +180,16 @@ fn find_grace(job: &Job, isolation: &Isolation, control: &OwnedFd) -> anyhow::Re
             };
             let settings = Settings { seats: vec![seat], ..job.settings.with_grace(grace_ms) };
             let quiet = !trials.is_empty();
-            let Some(record) = check(job, &settings, isolation, control, None, quiet)? else {
+            let out = job.out.as_ref().map(|out| out.join(format!("trial-{}-{}", trials.len() + 1, seat.name())));
+            if let Some(out) = &out {
+                fs::create_dir(out).map_err(|error| Failure::of_io("make", out, &error))?;
+            }
+            let Some(record) = check(job, &settings, isolation, control, out.as_deref(), quiet)? else {
                 return Ok(ExitCode::from(UNABLE));
             };
+            if let Some(out) = &out {
+                told.note(write(&out.join(RECORD), &json::line(&record)?));
+            }
             let Some(of_seat) = record.seats.first() else { return Ok(ExitCode::from(UNABLE)) };
             let trial = Trial::of(grace_ms, of_seat);
             if job.show == Show::Text {
@@ -198,22 +210,22 @@ fn find_grace(job: &Job, isolation: &Isolation, control: &OwnedFd) -> anyhow::Re
         "format": "termdrill-check-grace",
         "version": VERSION,
         "verdict": verdict,
-        "settings": job.settings,
+        "settings": job.settings.without_secrets(),
         "seats": all,
     }))?;
+    if job.show == Show::Json {
+        told.note(write_stdout(&document));
+    }
     for file in &job.reports {
-        match file.format {
-            Format::Html => file.write(&html::of_find_grace(&job.settings, verdict, &all))?,
-            _ => file.write(&document)?,
-        }
+        told.note(match file.format {
+            Format::Html => file.write(&html::of_find_grace(&job.settings, verdict, &all)),
+            _ => file.write(&document),
+        });
     }
     if let Some(out) = &job.out {
-        write(&out.join("grace.json"), &document)?;
+        told.note(write(&out.join("grace.json"), &document));
     }
-    if job.show == Show::Json {
-        write_stdout(&document)?;
-    }
-    Ok(ExitCode::from(verdict.exit_code()))
+    told.end(verdict)
 }
 
 /// One drill in each seat. `None` where the check is to stop.
@@ -247,10 +259,7 @@ fn check(
         let explanation = explain::explain(settings, &observed);
         seats.push(SeatRecord { seat, observed, judgement, explanation });
     }
-    let verdict = seats.iter().fold(Verdict::Pass, |worst, seat| worst.worse(seat.judgement.verdict));
-    let difference = text::difference(&seats);
-    let settings = settings.clone();
-    Ok(Some(Record { format: FORMAT.to_owned(), version: VERSION, verdict, settings, seats, difference }))
+    Ok(Some(Record::new(settings, seats)))
 }
 
 /// A drill on a thread of its own, which takes the real-time class with it when it ends: no command is to inherit that.
@@ -281,27 +290,30 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(path, bytes).map_err(|error| Failure::of_io("write", path, &error))
 }
 
-fn show(job: &Job, record: &Record) -> anyhow::Result<()> {
-    let output = job.display.output();
-    for file in &job.reports {
-        match file.format {
-            Format::Html => file.write(&html::of_check(record))?,
-            Format::Junit => file.write(&junit::junit(record)?)?,
-            Format::Json | Format::Svg => file.write(&json::line(record)?)?,
-        }
-    }
-    if let Some(out) = &job.out {
-        write(&out.join("check.json"), &json::line(record)?)?;
-    }
+/// Shows it first: what can't be written takes nothing away from that.
+fn show(job: &Job, record: &Record) -> anyhow::Result<ExitCode> {
+    let (screen, output) = (job.display.screen(), job.display.output());
+    let document = json::line(record)?;
+    let mut told = Told::default();
     match job.show {
-        Show::Json => write_stdout(&json::line(record)?)?,
+        Show::Json => told.note(write_stdout(&document)),
         Show::Text => {
-            output.print(&text::report(job.display.screen(), record))?;
+            told.note(output.print(&text::report(screen, record)));
             if job.show_output {
-                output.print(&text::outputs(job.display.screen(), record))?;
+                told.note(output.print(&text::outputs(screen, record)));
             }
         }
-        Show::Verdict => output.print(&text::verdicts(job.display.screen(), record))?,
+        Show::Verdict => told.note(output.print(&text::verdicts(screen, record))),
     }
-    Ok(())
+    for file in &job.reports {
+        told.note(match file.format {
+            Format::Html => file.write(&html::of_check(record)),
+            Format::Junit => file.write(&junit::junit(record)?),
+            Format::Json | Format::Svg => file.write(&document),
+        });
+    }
+    if let Some(out) = &job.out {
+        told.note(write(&out.join(RECORD), &document));
+    }
+    told.end(record.verdict)
 }

@@ -7,6 +7,7 @@ use super::{
     fate::{Connection, Fate, Phase},
     memory::RanOut,
     settings::{Seat, Settings},
+    text,
 };
 use crate::evidence::{self, Kernel, ProcessEnd, Snapshot};
 
@@ -74,6 +75,21 @@ pub struct Record {
     pub seats: Vec<SeatRecord>,
     /// How the seats differ, in one line.
     pub difference: Option<String>,
+}
+
+impl Record {
+    /// Of drills, each in its seat. No secret that the drills were given is in it.
+    #[must_use]
+    pub fn new(settings: &Settings, seats: Vec<SeatRecord>) -> Record {
+        Record {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            verdict: seats.iter().fold(Verdict::Pass, |worst, seat| worst.worse(seat.judgement.verdict)),
+            settings: settings.without_secrets(),
+            difference: text::difference(&seats),
+            seats,
+        }
+    }
 }
 
 /// The drill in one seat.

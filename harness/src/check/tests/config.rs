@@ -1,7 +1,10 @@
 use scenarios::Signal;
 
-use super::OK;
-use crate::check::{args::Options, config, settings::Seat};
+use super::{APP, OK, report::record, row};
+use crate::{
+    check::{args::Options, config, samples::drill, settings::Seat},
+    evidence::Disposition::Caught,
+};
 
 #[test]
 fn a_configuration_file_says_the_same_in_toml_and_json() {
@@ -151,4 +154,20 @@ fn a_file_that_can_t_be_one() {
         assert!(error.what.contains(why), "{name}: {}", error.what);
     }
     assert!(config::parse("command = 3", false).unwrap_err().what.contains("a text, or a list of words"));
+}
+
+/// A record is kept and passed on: in CI it becomes an artifact.
+#[test]
+fn a_record_holds_no_secret_that_was_given() {
+    let text = "request = [{ path = '/a', headers = { Cookie = 'id=PRIVATE', Accept = 'text/plain' } }]\n\
+                slow_request = ['/slow']\nheader = ['authorization: Bearer PRIVATE', 'X-Api-Key: PRIVATE', 'X-Trace: on']\n\
+                [env]\nDB_PASSWORD = 'PRIVATE'";
+    let settings = config::parse(text, false).unwrap().options.settings(vec!["x".to_owned()]).unwrap();
+    assert!(serde_json::to_string(&settings).unwrap().matches("PRIVATE").count() >= 6, "the drill needs them");
+    let shown = record(settings, vec![(Seat::Process, drill(false, &[row(APP, Caught, OK, Some(700))]))]);
+    let shown = serde_json::to_string(&shown).unwrap();
+    assert!(!shown.contains("PRIVATE"), "{shown}");
+    for kept in ["DB_PASSWORD", "Cookie", "authorization", "X-Api-Key", "X-Trace\",\"on", "text/plain", "(hidden)"] {
+        assert!(shown.contains(kept), "{kept}: {shown}");
+    }
 }

@@ -6,7 +6,7 @@ use crate::{
         explain,
         fate::Fate,
         junit,
-        record::{FORMAT, Observed, Record, SeatRecord, VERSION, Verdict},
+        record::{Observed, Record, SeatRecord},
         samples::{drill, settings},
         settings::{Seat, Settings},
         text, verdict,
@@ -25,14 +25,7 @@ pub(super) fn record(settings: Settings, seats: Vec<(Seat, Observed)>) -> Record
             observed,
         })
         .collect();
-    Record {
-        format: FORMAT.to_owned(),
-        version: VERSION,
-        verdict: seats.iter().fold(Verdict::Pass, |worst, seat| worst.worse(seat.judgement.verdict)),
-        settings,
-        difference: text::difference(&seats),
-        seats,
-    }
+    Record::new(&settings, seats)
 }
 
 /// A deaf PID 1, which as an ordinary process dies at once.

@@ -209,9 +209,18 @@ fn the_shortest_grace_period_is_found() {
     let command = server::command();
     let options =
         ["--find-grace", "--as", "process", "--signal-at", "300ms", "--slow-request", "/slow", "--grace", "4s"];
-    let options = [&options[..], &["--routing-lag", "0"]].concat();
+    let out = rig.path("out").display().to_string();
+    let options = [&options[..], &["--routing-lag", "0", "--out", &out, "--env", "DB_PASSWORD=PRIVATE"]].concat();
     let ended = rig.run_command(rig.command(&words(&options, &command)).env(server::HABITS, "linger=0"));
     let document: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
+    assert!(!ended.stdout.contains("PRIVATE") && ended.stdout.contains("DB_PASSWORD"), "{ended:?}");
+    for (number, trial) in (1..).zip(document["seats"][0]["trials"].as_array().unwrap()) {
+        let stored = rig.path("out").join(format!("trial-{number}-process"));
+        let record: Record = serde_json::from_slice(&std::fs::read(stored.join("check.json")).unwrap()).unwrap();
+        assert_eq!(Some(record.settings.grace_ms), trial["grace_ms"].as_u64());
+        assert!(stored.join("output-process.log").is_file());
+    }
+    assert!(rig.path("out/grace.json").is_file());
     let answer = &document["seats"][0]["answer"];
     if answer == "unstable" || answer == "inconclusive" {
         return skipped(&format!("the machine was too busy for an answer: {document}"));
@@ -251,6 +260,8 @@ fn what_is_asked_for_wrongly_is_refused() {
         (&["check", "--report", "x.svg", "--", "true"], ".html for a page with the picture"),
         (&["check", "--report", "nowhere/x.json", "--", "true"], "its directory is not there"),
         (&["check", "--find-grace", "--report", "x.xml", "--", "true"], "no JUnit"),
+        (&["check", "--find-grace", "--show-output", "--", "true"], "--show-output"),
+        (&["check", "--find-grace", "--kernel-trace", "--", "true"], "--kernel-trace"),
         (&["check", "--config", "none.toml", "--", "true"], "none.toml"),
         (&["check", "--cwd", "nowhere", "--", "true"], "--cwd"),
         (&["check", "--request", "get", "--", "true"], "GET /path"),

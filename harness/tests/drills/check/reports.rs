@@ -25,6 +25,27 @@ fn the_example_fits_one_screen() {
     }
 }
 
+/// A report that can't be written costs neither what was found nor its exit status.
+#[test]
+fn what_was_found_is_shown_where_its_report_can_t_be_written() {
+    for (habits, verdict, code) in [("every=1 how=close", "FAIL", 1), ("linger=0", "PASS", 3)] {
+        let rig = Rig::new();
+        let folder = rig.path("reports");
+        fs::create_dir(&folder).unwrap();
+        // It is there when the check begins, and gone when it ends.
+        let line = shlex::try_join(server::command().iter().map(String::as_str)).unwrap();
+        let line = format!("rmdir {} && exec {line}", folder.display());
+        let [lost, kept] = [folder.join("a.json"), rig.path("b.json")].map(|path| path.display().to_string());
+        let options = ["check", "--quiet", "--as", "process", "--signal-at", "300ms", "--routing-lag", "0"];
+        let words = [&options[..], &["--report", &lost, "--report", &kept, "--", "sh", "-c", &line]].concat();
+        let ended = rig.run_command(rig.command(&words).env(server::HABITS, habits));
+        assert!(ended.stdout.contains(verdict), "{ended:?}");
+        assert!(ended.stderr.contains("can't write the report") && ended.stderr.contains(&lost), "{ended:?}");
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert!(fs::exists(&kept).unwrap(), "{ended:?}");
+    }
+}
+
 #[test]
 fn reports_are_of_the_same_check() {
     let rig = Rig::new();
