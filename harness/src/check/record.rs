@@ -209,6 +209,9 @@ pub struct Observed {
     pub at_end: Option<Snapshot>,
     /// How each process ended.
     pub ends: Vec<ProcessEnd>,
+    /// The processes that could not be killed in the clean-up, since we may not, by pid: they live on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beyond: Vec<i32>,
     /// Whether somebody still listened on the port at the end.
     pub port_held_by: Vec<i32>,
     /// What became of each request.

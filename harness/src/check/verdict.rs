@@ -80,6 +80,7 @@ pub fn judge(settings: &Settings, observed: &Observed) -> Judgement {
     if let Some(why) = &observed.unable {
         judgement.verdict = Verdict::Inconclusive;
         judgement.reasons.push(format!("No drill could be made: {}.", not_made(why, observed)));
+        judgement.reasons.extend(beyond(observed));
         return judgement;
     }
     judgement.reasons = failures(settings, observed, &judgement, &counts);
@@ -113,6 +114,20 @@ fn not_made(why: &str, observed: &Observed) -> String {
         Some(status) => format!("{why} ({status})"),
         None => why.to_owned(),
     }
+}
+
+/// What is to be known of processes that can't be killed from here.
+fn beyond(observed: &Observed) -> Option<String> {
+    let at_end = observed.at_end.as_ref();
+    let name = |pid: &i32| {
+        let program = at_end.and_then(|at_end| at_end.process(*pid)).map_or("a process", ProcessFacts::program);
+        format!("{program} (pid {pid})")
+    };
+    let names: Vec<String> = observed.beyond.iter().map(name).collect();
+    (!names.is_empty()).then(|| {
+        let may = "may not be killed from here, as it runs for another user, and lives on: end it by hand, or run this as root";
+        format!("{} {may}.", names.join(", "))
+    })
 }
 
 fn processes(number: usize) -> String {
@@ -180,10 +195,11 @@ fn failures(
             "It did not end by itself: its first process left, and the kernel killed the rest with it.".to_owned(),
         );
     }
-    let left = left_behind(observed);
+    let left = left_behind_but(observed, &observed.beyond);
     if left > 0 {
         reasons.push(format!("{} lived on and had to be cleaned up.", processes(left)));
     }
+    reasons.extend(beyond(observed));
     if let (Some(expected), Some(exit), false) = (expect_exit, observed.exit, top_was_killed(observed))
         && expected != exit
     {
@@ -263,10 +279,12 @@ pub fn app_was_cut(observed: &Observed) -> bool {
 /// How many processes were left alive.
 #[must_use]
 pub fn left_behind(observed: &Observed) -> usize {
-    observed
-        .at_end
-        .as_ref()
-        .map_or(0, |at_end| at_end.alive().filter(|process| Some(process.pid) != observed.top_pid).count())
+    left_behind_but(observed, &[])
+}
+
+fn left_behind_but(observed: &Observed, spared: &[i32]) -> usize {
+    let counts = |process: &&ProcessFacts| Some(process.pid) != observed.top_pid && !spared.contains(&process.pid);
+    observed.at_end.as_ref().map_or(0, |at_end| at_end.alive().filter(counts).count())
 }
 
 fn remarks(

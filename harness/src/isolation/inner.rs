@@ -48,13 +48,24 @@ pub fn inside<J: DeserializeOwned>(
     let watched = control.try_clone()?;
     thread::Builder::new().name("stop".to_owned()).spawn(move || end_when_stopped(&watched))?;
     let watched = control.try_clone()?;
+    let clean_up = CleanUp;
     let done = work(job, isolation, control);
+    drop(clean_up);
     if outer_is_gone(&watched) {
         scratch::remove_adopted();
         // Whatever went wrong, there is nobody left to tell.
         return Ok(ExitCode::FAILURE);
     }
     done
+}
+
+/// Leaves nobody, whatever became of the work: without a namespace nothing else would end what it started.
+struct CleanUp;
+
+impl Drop for CleanUp {
+    fn drop(&mut self) {
+        process::kill_all();
+    }
 }
 
 /// Whether the other end of the pipe is closed (poll(2)).

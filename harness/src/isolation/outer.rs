@@ -7,14 +7,14 @@ use std::{
 };
 
 use anyhow::Context;
-use rustix::process::getpid;
+use rustix::process::{getpid, set_child_subreaper};
 use scenarios::{Signal, Status};
 use serde::Serialize;
 
 use super::{Envelope, Isolation, NO_PROC, Signals, forbidden, isolate, outer_proc};
 use crate::{
     failure::{Failure, plain_io},
-    process::{Heard, Live, Seat, spawn_self, spawn_self_heard},
+    process::{Heard, Live, Seat, children, kill_all_but, spawn_self, spawn_self_heard},
 };
 
 /// Does `job` in an inner process that is started with `arguments`, and gives its exit code.
@@ -39,9 +39,16 @@ pub fn run_inside_and_then(
 ) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch().context("the handlers for Ctrl-C and the like can't be installed")?;
     let mut isolation = isolate();
+    // Whoever started us may have left us children of its own.
+    let not_ours = children(getpid().as_raw_nonzero().get());
+    // Without a namespace what an inner process leaves that is killed comes to us (PR_SET_CHILD_SUBREAPER(2const)).
+    set_child_subreaper(Some(getpid()))?;
     loop {
         let (inner, mut control) = start_inside(arguments, &mut isolation, job)?;
         let status = signals.wait_for(inner, &mut control)?;
+        if isolation != Isolation::Namespace {
+            kill_all_but(&not_ours);
+        }
         afterwards();
         signals.end_by_what_was_received()?;
         match status {

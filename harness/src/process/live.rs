@@ -168,9 +168,8 @@ impl Other {
         let _ = clock::as_ordinary(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options));
     }
 
-    /// Sends SIGKILL; a process that has ended already is no error.
+    /// Sends SIGKILL; a process that has ended already, or that we may not kill, is no error.
     pub fn kill(&self) {
-        // The only error that is possible for a process of our own is that it was reaped already.
         let _ = self.signal(Signal::KILL);
     }
 

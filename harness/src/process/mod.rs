@@ -8,7 +8,7 @@ mod live;
 mod spawn;
 mod tree;
 
-pub use cleanup::{kill_all, reap_orphans};
+pub use cleanup::{kill_all, kill_all_but, reap_orphans};
 pub use live::{Ended, Live, Other};
 pub use spawn::{Heard, Launch, Seat, SpawnError, output, spawn, spawn_self, spawn_self_heard, spawn_to_stay};
 pub use tree::{

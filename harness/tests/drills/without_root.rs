@@ -27,6 +27,11 @@ const HIDE: &str =
     "mount -t tmpfs -o ro none /proc/scsi && exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"";
 pub(crate) const WITHOUT_PROC: [&str; 6] = ["unshare", "-m", "sh", "-c", HIDE, "sh"];
 
+/// An ordinary user in a chroot(2), where nobody may make a user namespace, and where programs can become another user all
+/// the same. The first word behind these is an empty directory, for the root.
+const CHROOT: &str = "root=$1; shift; mount --rbind / \"$root\" && exec chroot --userspec=65534:65534 \"$root\" \"$@\"";
+pub(crate) const IN_A_CHROOT: [&str; 6] = ["unshare", "--mount", "sh", "-c", CHROOT, "sh"];
+
 /// Words before a command, with which it runs otherwise.
 pub(crate) fn words<'a>(words: &'a [&'a str]) -> Vec<&'a OsStr> {
     words.iter().map(OsStr::new).collect()

@@ -74,8 +74,9 @@ pub async fn play(
     };
     // Nothing is measured any more, and this thread ends soon.
     clock::leave_realtime();
-    process::kill_all();
-    let (run, going) = played?;
+    let beyond = process::kill_all();
+    let (mut run, going) = played?;
+    run.observed.beyond = beyond;
     Ok(going.map(|going| run.finish(&going)))
 }
 

@@ -1,17 +1,18 @@
 //! `termdrill check` for an ordinary user, where namespaces are forbidden, and of a command that runs as somebody else.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use harness::check::{
     record::{Record, SeatRecord, Verdict},
     settings::Seat,
 };
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 
-use super::{can_be_pid1, record, server, told, was_too_slow, words};
+use super::{REPORT, can_be_pid1, record, server, told, was_too_slow, words};
 use crate::{
-    support::{Ended, Rig, skipped},
-    without_root::{self, AS_NOBODY, NOBODY, WITHOUT_NAMESPACES, is_there, rig_of_nobody},
+    processes::{command_line, send},
+    support::{Ended, PATIENCE, Rig, eventually, skipped},
+    without_root::{self, AS_NOBODY, IN_A_CHROOT, NOBODY, WITHOUT_NAMESPACES, is_there, rig_of_nobody},
 };
 
 const SHORT: [&str; 6] = ["--signal-at", "300ms", "--grace", "4s", "--routing-lag", "200ms"];
@@ -95,6 +96,63 @@ fn without_namespaces_what_a_command_leaves_is_cleaned_up() {
     let record = record(&ended);
     assert_eq!(record.verdict, Verdict::Fail, "{}", told(&record.seats[0]));
     assert_eq!(record.seats[0].observed.exit, Some(scenarios::Status::SIGTERM));
+}
+
+/// What an inner process started that is killed itself, and that nobody else would end.
+#[test]
+fn without_namespaces_what_is_left_by_an_inner_process_that_is_killed_is_cleaned_up() {
+    if !is_there(&WITHOUT_NAMESPACES) {
+        return;
+    }
+    let rig = Rig::new();
+    let command = ["sh", "-c", "sleep 1001 & exec sleep 1000"].map(str::to_owned);
+    let options = ["--as", "process", "--ready-timeout", "100s"];
+    let wrapper = without_root::words(&WITHOUT_NAMESPACES);
+    let running = rig.start(&mut rig.wrapped(&wrapper, &words(&options, &command)));
+    let inner = || rig.processes().into_iter().find(|&pid| command_line(pid).ends_with("check-drill"));
+    let lives = |line: &str| rig.processes().into_iter().any(|pid| command_line(pid) == line);
+    let started = || inner().is_some() && lives("sleep 1000") && lives("sleep 1001");
+    assert!(eventually(PATIENCE, started), "{:?}", running.wait_for(Duration::ZERO));
+    inner().into_iter().for_each(|inner| send(inner, Signal::KILL));
+    rig.assert_nothing_left(&Default::default(), "an inner process that was killed");
+    running.wait().assert_refused(3, "was killed by SIGKILL");
+}
+
+/// As with sudo: it became somebody else, whom an ordinary user may not kill.
+#[test]
+fn without_namespaces_a_command_that_may_not_be_killed_is_told_of_and_not_waited_for() {
+    if !geteuid().is_root() || !is_there(&AS_NOBODY) {
+        return skipped("only root can make a program that anybody runs as root");
+    }
+    let rig = rig_of_nobody();
+    let root = rig.path("root");
+    fs::create_dir(&root).unwrap();
+    let wrapper = [&IN_A_CHROOT[..], &[root.to_str().unwrap()]].concat();
+    if !is_there(&wrapper) {
+        return;
+    }
+    let setpriv = rig.path("setpriv");
+    let path = std::env::var_os("PATH").unwrap();
+    let found = std::env::split_paths(&path).map(|folder| folder.join("setpriv")).find(|path| path.is_file()).unwrap();
+    fs::copy(found, &setpriv).unwrap();
+    fs::set_permissions(&setpriv, fs::Permissions::from_mode(0o4755)).unwrap();
+    let becomes = [setpriv.to_str().unwrap(), "--reuid=0", "--regid=0", "--clear-groups"];
+    let command: Vec<String> = becomes.iter().chain(&["sleep", "1002"]).map(|&word| word.to_owned()).collect();
+    let options = ["--as", "process", "--ready-timeout", "500ms"];
+    let running = rig.start(&mut rig.wrapped(&without_root::words(&wrapper), &words(&options, &command)));
+    let ended = running.wait_for(Duration::from_millis(500) + REPORT);
+    let left = rig.processes();
+    left.iter().for_each(|&pid| send(pid, Signal::KILL));
+    let ended = ended.expect("a report, although it can't be killed");
+    let seat = record(&ended).seats.remove(0);
+    // Where the file system takes no such program it ends by itself.
+    if seat.observed.ended_early {
+        return skipped(&seat.observed.output);
+    }
+    let own: Vec<i32> = left.into_iter().collect();
+    assert_eq!(seat.observed.beyond, own, "{}", told(&seat));
+    let reasons = seat.judgement.reasons.join(" ");
+    assert!(reasons.contains(&format!("sleep (pid {}) may not be killed from here", own[0])), "{reasons}");
 }
 
 /// The first lines that the command wrote: who it is, and in which groups.
