@@ -1,6 +1,9 @@
 //! What to change.
 
-use super::story::{Story, label};
+use super::{
+    has_text,
+    story::{Story, label},
+};
 use crate::{
     check::{
         fate::{Fate, Phase},
@@ -127,8 +130,11 @@ impl Story<'_> {
     pub(super) fn reach_the_app(&self) -> String {
         let first = self.settings.command[0].rsplit('/').next().unwrap_or_default();
         let change = if is_shell(self.top) {
-            let script = self.settings.command.iter().any(|word| word == "-c");
-            let place = if script { "before the command in `-c`" } else { "before the last command of the script" };
+            let place = if has_text(&self.settings.command) {
+                "before the command in `-c`"
+            } else {
+                "before the last command of the script"
+            };
             format!("`exec` {place}, or start {} without {first}: {} then goes to it", self.name(), self.signal)
         } else {
             format!("start {} without {first} in front: {} then goes to it", self.name(), self.signal)

@@ -6,12 +6,15 @@ mod kernel;
 mod story;
 mod wrapped;
 
+use std::ffi::OsString;
+
 use self::story::Story;
 use super::{
     fate::Phase,
     record::{Cause, Explanation, Observed},
     settings::Settings,
 };
+use crate::entry::is_text;
 
 /// Explains what became of the signal.
 #[must_use]
@@ -63,10 +66,15 @@ fn early(observed: &Observed) -> Option<String> {
 
 /// What to do about a variable that nobody expands.
 fn not_expanded(settings: &Settings) -> Option<String> {
-    let has_shell = settings.command.iter().any(|word| word == "-c");
     let names_it = |word: &String| word.contains("$PORT") || word.contains("${PORT}");
-    (!has_shell && settings.command.iter().any(names_it)).then(|| {
+    (!has_text(&settings.command) && settings.command.iter().any(names_it)).then(|| {
         "put the command into sh -c 'exec COMMAND': without a shell nobody puts the port in the place of $PORT."
             .to_owned()
     })
+}
+
+/// Whether one of the words is a text that a shell reads, as with `sh -c`.
+fn has_text(command: &[String]) -> bool {
+    let words: Vec<OsString> = command.iter().map(OsString::from).collect();
+    (1..words.len()).any(|at| is_text(&words[..at]))
 }

@@ -4,10 +4,11 @@ use super::{APP, KILLED, SH, row};
 use crate::{
     check::{
         explain,
+        record::Observed,
         samples::{Process, drill, settings},
         settings::Settings,
     },
-    evidence::Disposition::Caught,
+    evidence::Disposition::{Caught, Default},
 };
 
 /// Shells take SIGINT themselves: that one is caught says nothing of a trap.
@@ -28,5 +29,29 @@ fn of_sigint_to_a_shell_no_trap_is_told() {
         assert!(!int.change.unwrap().contains("wait again"));
         let term = drilled(Signal::TERM, top, killed);
         assert!(["has a trap", "ran its trap"].iter().any(|trap| term.text.contains(trap)), "{term:?}");
+    }
+}
+
+/// What comes behind -c is a text for a shell or a file for a server.
+#[test]
+fn a_text_for_a_shell_is_told_from_other_words() {
+    let with = |words: &[&str]| Settings { command: words.iter().map(|&word| word.to_owned()).collect(), ..settings() };
+    let rows: [(&[&str], bool); 7] = [
+        (&["sh", "-c", "server --port $PORT; true"], true),
+        (&["bash", "-lc", "server --port $PORT; true"], true),
+        (&["/bin/sh", "-ec", "server --port $PORT; true"], true),
+        (&["env", "A=1", "dash", "-e", "-c", "server --port $PORT; true"], true),
+        (&["tini", "--", "sh", "-xc", "server --port $PORT; true"], true),
+        (&["gunicorn", "-c", "conf.py", "-b", ":$PORT"], false),
+        (&["bash", "start.sh", "$PORT"], false),
+    ];
+    for (words, is_text) in rows {
+        let settings = with(words);
+        let shell = drill(true, &[row(SH, Default, KILLED, Some(10_010)), row(APP, Caught, KILLED, Some(10_009))]);
+        let change = explain::explain(&settings, &shell.sigkill(10_000)).change.unwrap();
+        assert_eq!(change.contains("in `-c`"), is_text, "{words:?}: {change}");
+        let early = Observed { ended_early: true, ..Observed::default() };
+        let change = explain::explain(&settings, &early).change.unwrap_or_default();
+        assert_eq!(change.contains("nobody puts the port"), !is_text, "{words:?}: {change}");
     }
 }
