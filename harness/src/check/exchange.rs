@@ -163,15 +163,12 @@ impl Sent {
 
     async fn converse(&self, stream: &mut TcpStream, bytes: &[u8], answer: &mut Answer) {
         // A server may answer and close before it has all of the request, so the answer is read in any case.
-        let written = stream.write_all(bytes).await;
+        let _ = stream.write_all(bytes).await;
         self.written_ns.set(Some(clock::now_ns()));
         let mut portion = [0; 16 * 1024];
         loop {
             let read = stream.read(&mut portion).await;
             if self.took(read, &portion, answer) {
-                return;
-            }
-            if written.is_err() && self.seen.borrow().received_bytes == 0 && self.seen.borrow().close != Close::Open {
                 return;
             }
         }

@@ -64,8 +64,7 @@ impl Story<'_> {
         let (top, app, name) = (self.top, self.app, label(self.top));
         let then = if self.was_cut(app) {
             format!("As {name} was PID 1, its end cut {}{}", self.name(), self.with_requests())
-        } else if let Some(at_us) = self.ended_us(app) {
-            let _ = at_us;
+        } else if self.ended_us(app).is_some() {
             format!("{} went on alone and {}", self.name(), self.end(app))
         } else {
             format!("{} lived on as an orphan, out of the platform's reach, until it was cleaned up", self.name())
