@@ -295,12 +295,24 @@ impl Options {
             return Err(Failure::bad_input("after: there is no second_signal that it could be about")
                 .hint("say which one: --second-signal INT, or second_signal in the file"));
         }
+        // What a platform sends besides is told of in the report where there is no time for it.
+        if let Some(second) =
+            second_signal.filter(|_| self.second_signal.or(self.after.map(|_| Signal::TERM)).is_some())
+            && pre_stop_ms + second.after_ms >= grace_ms
+        {
+            return Err(Failure::bad_input(format!(
+                "the second signal would come {} after the stop began, when the grace period ({}) is over",
+                settings::time((pre_stop_ms + second.after_ms) * 1000),
+                settings::time(grace_ms * 1000)
+            ))
+            .hint("give a shorter --after, or a longer --grace"));
+        }
         let with_all = |mut template: Template| -> Result<Template, Failure> {
             // What a request says of itself counts for more than what all have.
             let own = template.headers.clone();
             let is_own = |name: &str| own.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
             template.headers.extend(self.header.iter().filter(|(name, _)| !is_own(name)).cloned());
-            if matches!(template.method.as_str(), "POST" | "PUT" | "PATCH") {
+            if template.takes_body() {
                 template.body = template.body.or_else(|| self.data.clone());
             }
             template.check().map_err(|why| Failure::bad_input(format!("request: {why}")))?;
@@ -309,6 +321,10 @@ impl Options {
         let all = |templates: Vec<Template>| templates.into_iter().map(with_all).collect::<Result<Vec<_>, _>>();
         let usual: Template = "/".parse().map_err(Failure::bad_input)?;
         let requests = if self.request.is_empty() { vec![usual] } else { self.request };
+        if self.data.is_some() && !requests.iter().chain(&self.slow_request).any(Template::takes_body) {
+            return Err(Failure::bad_input("data: no request takes a body, so it would not be sent")
+                .hint("say which one it is for: --request 'POST /path'; PUT and PATCH take one, too"));
+        }
         let seats = match (self.seat, profile.map(|profile| profile.seats.value)) {
             (Some(seat), _) => seat,
             (None, Some(Seats::Pid1)) => As::Pid1,

@@ -44,6 +44,12 @@ pub fn header(text: &str) -> Result<(String, String), String> {
 }
 
 impl Template {
+    /// Whether it is sent with the body that is given for all that take one.
+    #[must_use]
+    pub fn takes_body(&self) -> bool {
+        matches!(self.method.as_str(), "POST" | "PUT" | "PATCH")
+    }
+
     /// Whether it can be sent.
     ///
     /// # Errors

@@ -171,3 +171,33 @@ fn a_record_holds_no_secret_that_was_given() {
         assert!(shown.contains(kept), "{kept}: {shown}");
     }
 }
+
+#[test]
+fn a_second_signal_for_which_there_is_no_time_is_refused() {
+    let settings = |text: &str| config::parse(text, false).unwrap().options.settings(vec!["x".to_owned()]);
+    for text in [
+        "grace = '1s'\nsecond_signal = 'INT'",
+        "grace = '3s'\nsecond_signal = 'INT'\nafter = '2s'\npre_stop = '1s'",
+        "grace = '3s'\nprofile = 'heroku'\nafter = '3s'",
+    ] {
+        let failure = settings(text).unwrap_err();
+        assert!(failure.what.starts_with("the second signal would come"), "{text}: {failure:?}");
+    }
+    // What the platform sends anyway has no time then.
+    for text in ["grace = '1s'\nprofile = 'heroku'", "grace = '1s'\nsecond_signal = 'INT'\nafter = '999ms'"] {
+        assert!(settings(text).unwrap().second_signal.is_some(), "{text}");
+    }
+}
+
+#[test]
+fn a_body_that_no_request_takes_is_refused() {
+    let settings = |text: &str| config::parse(text, false).unwrap().options.settings(vec!["x".to_owned()]);
+    for text in ["data = 'x'", "data = 'x'\nrequest = ['/a', 'DELETE /b']"] {
+        assert!(settings(text).unwrap_err().what.contains("no request takes a body"), "{text}");
+    }
+    for text in ["data = 'x'\nrequest = ['/a', 'PUT /b']", "data = 'x'\nslow_request = ['POST /b']"] {
+        let settings = settings(text).unwrap();
+        let mut bodies = settings.requests.iter().chain(&settings.slow_requests).filter_map(|r| r.body.as_deref());
+        assert_eq!(bodies.next(), Some("x"), "{text}");
+    }
+}
