@@ -140,9 +140,20 @@ pub fn requests(number: u64) -> String {
     if number == 1 { "1 request".to_owned() } else { format!("{number} requests") }
 }
 
-fn were_refused(judgement: &Judgement) -> String {
+fn were_refused(judgement: &Judgement, counts: &[(Counts, &Request)]) -> String {
     let were = if judgement.refused == 1 { "was" } else { "were" };
-    format!("{} of {} after the signal {were} refused", judgement.refused, requests(judgement.after))
+    let how = refused_how(counts);
+    format!("{} of {} after the signal {were} {how}", judgement.refused, requests(judgement.after))
+}
+
+/// Not all were refused, as the report counts them, where the server answered some with 503.
+fn refused_how(counts: &[(Counts, &Request)]) -> &'static str {
+    let turned_away =
+        |(counts, request): &&(Counts, &Request)| *counts == Counts::TurnedAway && request.status.is_some();
+    match counts.iter().filter(turned_away).count() {
+        0 => "refused",
+        _ => "refused or turned away with 503",
+    }
 }
 
 fn failures(
@@ -165,7 +176,7 @@ fn failures(
         reasons.push(format!("{} {were} lost{allowed}{early}.", requests(judgement.lost)));
     }
     if let Some(allowed) = allow_refused.filter(|allowed| !allowed.allows(judgement.refused, judgement.after)) {
-        reasons.push(format!("{} where {allowed} may be.", were_refused(judgement)));
+        reasons.push(format!("{} where {allowed} may be.", were_refused(judgement, counts)));
     }
     if let Some(memory) = &observed.memory {
         let mut words = memory.words();
@@ -296,10 +307,21 @@ fn remarks(
     let mut remarks = Vec::new();
     let requests_of = |phase: Phase| counts.iter().filter(move |(_, request)| request.phase == phase);
     if settings.policy.allow_refused.is_none() && judgement.refused > 0 {
-        remarks.push("Requests refused after the signal are judged only with --routing-lag.".to_owned());
+        let how = refused_how(counts);
+        remarks.push(format!("Requests {how} after the signal are judged only with --routing-lag."));
     }
     if observed.signal.is_some() && !counts.is_empty() && requests_of(Phase::Across).count() == 0 {
-        remarks.push("No request was in flight when the signal came: see --slow-request.".to_owned());
+        let is_slow = |request: &Request| request.template >= settings.requests.len();
+        let too_soon = requests_of(Phase::Before).any(|(_, request)| is_slow(request));
+        let why =
+            if too_soon { "the slow request was over before, it is not slow enough" } else { "see --slow-request" };
+        remarks.push(format!("No request was in flight when the signal came: {why}."));
+    }
+    if let Some(second) =
+        settings.second_signal.filter(|_| observed.signal.is_some() && observed.second_signal.is_none())
+        && settings.pre_stop_ms + second.after_ms >= settings.grace_ms
+    {
+        remarks.push(format!("{} was not sent as the second signal: the grace period was over before.", second.signal));
     }
     if judgement.lost == 0
         && observed.exit == Some(Status::Signal(settings.signal))

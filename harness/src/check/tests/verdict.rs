@@ -4,9 +4,10 @@ use super::{APP, C143, KILLED, OK, SH, TERMED, row};
 use crate::{
     check::{
         fate::Fate,
+        profiles::SecondSignal,
         record::{Observed, Sending, Verdict},
         samples::{TOP, drill, settings},
-        settings::{Allowance, Settings},
+        settings::{Allowance, Policy, Settings},
         verdict,
     },
     evidence::Disposition::{Caught, Default},
@@ -174,4 +175,68 @@ fn what_is_said_beside_the_verdict() {
     ends.idle.silent.dropped_us = Some(1_750_000);
     assert!(says(&ends, "only when an idle connection"));
     assert!(!says(&ends.request(-50, 1_890, Fate::Completed, Some(200)), "only when an idle connection"));
+}
+
+#[test]
+fn what_is_said_of_a_slow_request_that_was_not_slow_enough() {
+    let says = |settings: &Settings, what: &str| {
+        let drained = drill(true, &[row(APP, Caught, OK, Some(700))]).served(5);
+        let mut observed = drained.request(-90, -20, Fate::Completed, Some(200));
+        observed.requests.last_mut().unwrap().template = 1;
+        verdict::judge(settings, &observed).remarks.iter().any(|remark| remark.contains(what))
+    };
+    let slow = Settings { slow_requests: vec!["/slow".parse().unwrap()], ..settings() };
+    assert!(says(&slow, "the slow request was over before, it is not slow enough"));
+    assert!(!says(&slow, "see --slow-request"));
+    let two = Settings { requests: vec!["/a".parse().unwrap(), "/b".parse().unwrap()], ..settings() };
+    assert!(says(&two, "No request was in flight when the signal came: see --slow-request."));
+}
+
+#[test]
+fn an_answer_of_503_is_not_told_of_as_refused() {
+    let judged =
+        Settings { policy: Policy { allow_refused: Some(Allowance::Count(0)), ..settings().policy }, ..settings() };
+    let drained = || drill(true, &[row(APP, Caught, OK, Some(700))]).closed(10);
+    let refused = || drained().request(100, 100, Fate::Refused, None);
+    let away = || refused().request(200, 201, Fate::Completed5xx, Some(503));
+    for (observed, said) in [
+        (refused(), "1 of 1 request after the signal was refused where 0 may be."),
+        (away(), "2 of 2 requests after the signal were refused or turned away with 503 where 0 may be."),
+    ] {
+        assert_eq!(verdict::judge(&judged, &observed).reasons, [said]);
+        let how = said.split(" after").nth(1).unwrap().contains("503");
+        let remarks = verdict::judge(&settings(), &observed).remarks.join(" ");
+        assert_eq!(
+            remarks.contains("refused or turned away with 503 after the signal are judged only"),
+            how,
+            "{remarks}"
+        );
+    }
+}
+
+#[test]
+fn a_second_signal_for_which_there_was_no_time_is_told_of() {
+    let second_signal = Some(SecondSignal { signal: Signal::INT, after_ms: 1000 });
+    let says = |grace_ms: u64, observed: Observed| {
+        let settings = Settings { grace_ms, second_signal, ..settings() };
+        verdict::judge(&settings, &observed).remarks.iter().any(|remark| remark.contains("SIGINT was not sent"))
+    };
+    let killed = || drill(true, &[row(APP, Caught, KILLED, Some(1_010))]).sigkill(1_000).served(3);
+    assert!(says(1_000, killed()));
+    assert!(!says(1_100, killed()), "it ended before");
+    assert!(!says(1_000, Observed { signal: None, ended_early: true, ..killed() }), "nor was the first");
+    let sent = Some(Sending { signal: Signal::INT, at_us: 1_000_000, pids: vec![TOP] });
+    assert!(!says(1_000, Observed { second_signal: sent, ..killed() }));
+}
+
+#[test]
+fn what_may_not_be_killed_is_no_process_that_was_cleaned_up() {
+    let orphan = || drill(false, &[row(SH, Default, TERMED, Some(1)), row(APP, Caught, KILLED, None)]);
+    let reasons = |observed: &Observed| verdict::judge(&settings(), observed).reasons.join(" ");
+    assert_eq!(reasons(&orphan()), "1 process lived on and had to be cleaned up.");
+    let mut observed = Observed { beyond: vec![TOP + 1], ..orphan() };
+    let said = "node (pid 21) may not be killed from here";
+    assert!(reasons(&observed).starts_with(said), "{}", reasons(&observed));
+    observed.unable = Some("it did not listen on port 8080 within 1 s".to_owned());
+    assert!(reasons(&observed).contains(said), "{}", reasons(&observed));
 }
