@@ -1,7 +1,7 @@
 //! Who listens, and which connections the server has taken, from the kernel's tables (`proc_pid_net(5)`).
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::{self, File},
     io::Read,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -143,14 +143,21 @@ fn parse_address(hex: &str) -> Option<IpAddr> {
 /// Which of the processes hold a socket with one of these inodes, by pid (`proc_pid_fd(5)`).
 #[must_use]
 pub fn holders(pids: impl IntoIterator<Item = i32>, inodes: &[u64]) -> Vec<i32> {
-    let names: Vec<String> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
-    let holds = |pid: &i32| {
-        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        files
-            .filter_map(|file| fs::read_link(file.path()).ok())
-            .any(|link| names.iter().any(|name| link.as_os_str() == name.as_str()))
-    };
-    pids.into_iter().filter(holds).collect()
+    pids.into_iter().filter(|&pid| sockets_of(pid).any(|inode| inodes.contains(&inode))).collect()
+}
+
+/// The inodes of all sockets that these processes hold.
+#[must_use]
+pub fn held(pids: impl IntoIterator<Item = i32>) -> HashSet<u64> {
+    pids.into_iter().flat_map(sockets_of).collect()
+}
+
+fn sockets_of(pid: i32) -> impl Iterator<Item = u64> {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    files.filter_map(|file| {
+        let link = fs::read_link(file.path()).ok()?;
+        link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    })
 }
 
 #[cfg(test)]
@@ -192,6 +199,8 @@ mod tests {
         let own = std::process::id().cast_signed();
         assert_eq!(holders([own, i32::MAX], &[found[0].inode]), [own]);
         assert!(holders([own], &[found[0].inode + 1_000_000_007]).is_empty());
+        assert!(held([own, i32::MAX]).contains(&found[0].inode));
+        assert!(held([i32::MAX]).is_empty());
 
         let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         let client_port = client.local_addr().unwrap().port();

@@ -1,8 +1,10 @@
 //! Starts the command as a platform would, and waits until it is ready.
 
 use std::{
+    cell::OnceCell,
     ffi::OsString,
     fs::{self, File},
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     os::unix::fs::fchown,
 };
@@ -22,7 +24,7 @@ use super::{
 };
 use crate::{
     drill::notify::{Notice, NotifySocket},
-    failure::Failure,
+    failure::{Failure, plain_io},
     matrix::programs,
     process::{self, Launch, Live},
 };
@@ -34,11 +36,7 @@ use crate::{
 /// The one that was asked for is in use, or there is none.
 pub fn port(asked: Option<u16>) -> Result<u16, Failure> {
     if let Some(port) = asked {
-        return match is_free(port) {
-            true => Ok(port),
-            false => Err(Failure::bad_input(format!("--port: {port} is in use already"))
-                .hint("end what listens there, or leave --port out for a free one in PORT")),
-        };
+        return try_port(port).map(|()| port).map_err(|error| not_to_be_had(port, &error));
     }
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let lowest: u16 = range.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(32_768);
@@ -48,14 +46,27 @@ pub fn port(asked: Option<u16>) -> Result<u16, Failure> {
     let span = u64::from(high - low);
     (0..span)
         .map(|step| low + u16::try_from((start + step * 13) % span).unwrap_or(0))
-        .find(|&port| is_free(port))
+        .find(|&port| try_port(port).is_ok())
         .ok_or_else(|| Failure::unable("no port is free on this machine"))
 }
 
-fn is_free(port: u16) -> bool {
+fn try_port(port: u16) -> io::Result<()> {
     // Listening is looked up too: a server with SO_REUSEPORT would let another one bind.
-    sockets::listeners().iter().all(|listener| listener.port != port)
-        && TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
+    if sockets::listeners().iter().any(|listener| listener.port == port) {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).map(drop)
+}
+
+fn not_to_be_had(port: u16, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => Failure::bad_input(format!("--port: {port} is in use already"))
+            .hint("end what listens there, or leave --port out for a free one in PORT"),
+        // EACCES (ip(7)).
+        io::ErrorKind::PermissionDenied => Failure::bad_input(format!("--port: only root may listen on {port} here"))
+            .hint("give one above net.ipv4.ip_unprivileged_port_start, which is 1024 unless it was changed; or run this as root"),
+        _ => Failure::unable(format!("--port: nobody can listen on {port} here: {}", plain_io(error))),
+    }
 }
 
 /// A command that was started.
@@ -256,7 +267,10 @@ fn listening(top: &Live, port: u16) -> Vec<Listener> {
     // Those of others are on this machine too, so it counts who holds them; but on its own port nobody listened before.
     let below = process::descendants(std::process::id().cast_signed());
     let pids: Vec<i32> = std::iter::once(top.pid()).chain(below.iter().map(process::Other::pid)).collect();
-    let is_own = |listener: &Listener| !sockets::holders(pids.iter().copied(), &[listener.inode]).is_empty();
+    // Each descriptor is looked at once, however many listen on this machine.
+    let own = OnceCell::new();
+    let is_own =
+        |listener: &Listener| own.get_or_init(|| sockets::held(pids.iter().copied())).contains(&listener.inode);
     all.into_iter().filter(|listener| listener.port == port || is_own(listener)).collect()
 }
 
@@ -335,6 +349,21 @@ pub fn not_ready(settings: &Settings, port: u16, found: &NotReady) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_a_port_can_t_be_had_is_told_apart() {
+        for (kind, what, code) in [
+            (io::ErrorKind::AddrInUse, "80 is in use already", 2),
+            (io::ErrorKind::PermissionDenied, "only root may listen on 80", 2),
+            (io::ErrorKind::OutOfMemory, "nobody can listen on 80", 3),
+        ] {
+            let failure = not_to_be_had(80, &kind.into());
+            assert!(failure.what.contains(what) && failure.exit_code == code, "{failure:?}");
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let failure = port(Some(listener.local_addr().unwrap().port())).unwrap_err();
+        assert!(failure.what.contains("in use already"), "{failure:?}");
+    }
 
     #[test]
     fn what_is_not_ready_says_how_far_it_got() {
