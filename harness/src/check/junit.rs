@@ -42,7 +42,7 @@ fn suite(writer: &mut Writer<Vec<u8>>, record: &Record, seat: &SeatRecord) -> io
     let cases = cases(seat);
     let failed = cases.iter().filter(|case| case.failure.is_some()).count();
     let (failures, errors) = if inconclusive { (0, failed) } else { (failed, 0) };
-    let seconds = format!("{:.3}", (seat.observed.end_us.max(0)) as f64 / 1e6);
+    let seconds = format!("{:.3}", (seat.observed.end_us - seat.observed.started_us).max(0) as f64 / 1e6);
     writer
         .create_element("testsuite")
         .with_attributes([

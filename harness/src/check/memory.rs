@@ -34,7 +34,7 @@ const MB: u64 = 1 << 20;
 /// Memory that ran out, and what was done about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RanOut {
-    /// When, in microseconds after the signal, or where none was sent after the start.
+    /// When, in microseconds, counted as all times of the drill.
     pub at_us: i64,
     /// How much the processes of the command held then, in bytes.
     pub held_bytes: u64,

@@ -155,8 +155,8 @@ pub enum Cause {
     Unknown,
 }
 
-/// What was observed of the drill in one seat. Times are in microseconds after the signal, or where none was sent after
-/// the start.
+/// What was observed of the drill in one seat. Times are in microseconds after the signal. Where none was sent they are
+/// told from when it was to be, or from the start where the command never got ready and that was not known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
     /// The port that requests were sent to.
@@ -174,6 +174,9 @@ pub struct Observed {
     /// The kernel's own record of these signals, where it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<Kernel>,
+    /// When the command was started.
+    #[serde(default)]
+    pub started_us: i64,
     /// When the stop began: so long before the signal as the hook before it took.
     pub stop_us: i64,
     /// When the grace period ended, or would have.

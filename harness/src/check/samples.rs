@@ -40,6 +40,7 @@ pub(super) fn drill(pid1: bool, processes: &[Process]) -> Observed {
         port: 8080,
         boot: Boot { ready_after_us: Some(100_000), other_ports: Vec::new() },
         signal: Some(Sending { signal: Signal::TERM, at_us: 0, pids: vec![TOP] }),
+        started_us: -2_100_000,
         deadline_us: 10_000_000,
         app_gone_us: gone_us(app),
         top_gone_us: gone_us(TOP),

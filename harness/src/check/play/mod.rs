@@ -300,6 +300,7 @@ impl<'a> Run<'a> {
         }
         self.origin_ns = origin_ns;
         self.watch.begin(origin_ns);
+        self.observed.started_us = self.micros(self.started_ns);
         self.observed.stop_us = self.micros(plan.stop_ns);
         self.observed.deadline_us = self.micros(plan.deadline_ns);
     }

@@ -162,6 +162,11 @@ fn where_no_drill_was_made_the_last_lines_are_shown_once() {
 fn a_report_for_ci_counts_what_failed() {
     let text = String::from_utf8(junit::junit(&deaf()).unwrap()).unwrap();
     insta::assert_snapshot!("junit", text);
+    // One that ended before the signal took its time, too: from its start on.
+    let early =
+        Observed { signal: None, ended_early: true, end_us: -900_000, ..drill(false, &[row(APP, Caught, OK, None)]) };
+    let text = String::from_utf8(junit::junit(&record(settings(), vec![(Seat::Process, early)])).unwrap()).unwrap();
+    assert!(text.contains(r#"time="1.200""#), "{text}");
     let unable = Observed { unable: Some("it did not listen".to_owned()), ..Observed::default() };
     let text = String::from_utf8(junit::junit(&record(settings(), vec![(Seat::Pid1, unable)])).unwrap()).unwrap();
     assert!(text.contains(r#"failures="0" errors="1""#), "{text}");
