@@ -17,6 +17,7 @@ use tokio::{
 use worker::clock::{self, Timer};
 
 use super::{
+    descriptors,
     exchange::{Kind, Sent},
     fate::{Connect, Connection},
     settings::Settings,
@@ -32,6 +33,8 @@ const LATEST_US: u64 = 10_000;
 pub struct Load {
     shared: Rc<Shared>,
     tasks: JoinSet<()>,
+    /// For the request that is to be in flight when the signal comes: by then there may be no descriptor left for one.
+    spanning: Option<Timer>,
 }
 
 struct Shared {
@@ -40,6 +43,8 @@ struct Shared {
     /// How many of the templates are for arrivals; the others are the slow ones.
     ordinary: usize,
     clients: usize,
+    /// The same as `clients`, where that is less than what is asked for.
+    limit: Option<usize>,
     timeout_ns: Option<u64>,
     sent: RefCell<Vec<Rc<Sent>>>,
     in_flight: Cell<usize>,
@@ -100,11 +105,13 @@ impl Load {
             once: template.bytes(&host, "close"),
             keep: template.bytes(&host, "keep-alive"),
         };
+        let limit = descriptors::limit(settings.clients);
         let shared = Shared {
             address,
             templates: settings.requests.iter().chain(&settings.slow_requests).map(prepare).collect(),
             ordinary: settings.requests.len(),
-            clients: settings.clients,
+            clients: limit.unwrap_or(settings.clients),
+            limit,
             timeout_ns: settings.request_timeout_ms.map(|ms| ms * MS),
             sent: RefCell::default(),
             in_flight: Cell::new(0),
@@ -115,7 +122,7 @@ impl Load {
             kept_alive: Held::default(),
             reuse: Notify::new(),
         };
-        Load { shared: Rc::new(shared), tasks: JoinSet::new() }
+        Load { shared: Rc::new(shared), tasks: JoinSet::new(), spanning: None }
     }
 
     /// Lets requests arrive from `start_ns` on, one each `every_ns`, until `end_ns`.
@@ -124,6 +131,7 @@ impl Load {
     /// There can be no timer.
     pub fn arrive(&mut self, start_ns: u64, every_ns: u64, end_ns: u64) -> std::io::Result<()> {
         self.arrive_until(end_ns);
+        self.spanning = Some(Timer::new()?);
         let shared = Rc::clone(&self.shared);
         let mut timer = Timer::new()?;
         self.tasks.spawn_local(async move {
@@ -225,6 +233,7 @@ impl Load {
             sent: shared.sent.take(),
             skipped_busy: shared.skipped_busy.get(),
             left_out: shared.left_out.get(),
+            limit: shared.limit,
             shared: Rc::clone(shared),
         }
     }
@@ -238,6 +247,8 @@ pub struct Finished {
     pub skipped_busy: u64,
     /// How many were not sent, since our own side was late.
     pub left_out: u64,
+    /// How many could be in flight at once, where that is less than what is asked for.
+    pub limit: Option<usize>,
     shared: Rc<Shared>,
 }
 

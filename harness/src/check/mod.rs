@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod args;
 pub mod config;
+pub mod descriptors;
 pub mod exchange;
 pub mod explain;
 pub mod fate;

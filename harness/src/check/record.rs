@@ -318,6 +318,9 @@ pub struct Client {
     pub unable_why: Option<String>,
     /// How late the latest arrival was sent, in microseconds.
     pub worst_late_us: u64,
+    /// How many requests could be in flight at once for want of file descriptors, where that is less than what is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
     /// How many arrivals were left out since our own side was late, or were due no more when they could be sent.
     pub left_out: u64,
 }

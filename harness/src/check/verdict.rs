@@ -364,11 +364,11 @@ fn remarks(
         remarks.push(format!("No request was answered with success ({status}): is it the right --request?"));
     }
     if observed.client.skipped_busy > 0 {
-        remarks.push(format!(
-            "{} not sent, since {} were in flight (--clients).",
-            requests(observed.client.skipped_busy),
-            settings.clients
-        ));
+        let since = match observed.client.limit {
+            Some(limit) => format!("{limit} were in flight, as many as there are file descriptors for (ulimit -n)"),
+            None => format!("{} were in flight (--clients)", settings.clients),
+        };
+        remarks.push(format!("{} not sent, since {since}.", requests(observed.client.skipped_busy)));
     }
     let zombies = observed.before.as_ref().map_or(0, |before| {
         let is_zombie = |pid: i32| before.process(pid).is_some_and(|process| !process.is_alive());

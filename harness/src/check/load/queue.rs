@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, collections::HashMap};
 
-use worker::clock::{self, Timer};
+use worker::clock;
 
 use super::{Load, MS};
 use crate::check::sockets::{self, Reached};
@@ -23,10 +23,12 @@ impl Load {
     /// then, unless it is over already. What waits in that queue when a server closes its port is lost with almost every
     /// server, so to send the signal while it does would be no question about the server.
     ///
+    /// It is done once; and not where no requests arrive.
+    ///
     /// # Errors
-    /// There can be no timer.
+    /// The timer can't be set.
     pub async fn send_spanning(&mut self) -> std::io::Result<()> {
-        let mut timer = Timer::new()?;
+        let Some(mut timer) = self.spanning.take() else { return Ok(()) };
         let until_ns = clock::now_ns() + SPANNING_WAIT_NS;
         let sent = self.send_one(0);
         while clock::now_ns() < until_ns && !sent.is_over() {

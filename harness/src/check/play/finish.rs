@@ -85,6 +85,7 @@ impl Run<'_> {
             unable_why: unable.first().cloned(),
             worst_late_us: requests.sent.iter().map(|sent| late_us(sent)).max().unwrap_or(0).max(worst_late_ns / 1000),
             left_out: requests.left_out + dropped,
+            limit: requests.limit,
         }
     }
 

@@ -16,6 +16,7 @@ use self::{
     plan::{MS, Moment, Plan},
 };
 use super::{
+    descriptors::Descriptors,
     load::{Finished, Load},
     memory,
     output::Output,
@@ -63,6 +64,7 @@ pub async fn play(
 ) -> anyhow::Result<Option<Observed>> {
     let played = match Run::start(settings, seat, recording).await {
         Ok(mut run) => {
+            let _descriptors = Descriptors::all();
             let going = run.play(stop).await;
             run.look(Look::AtEnd);
             run.tasks.abort_all();

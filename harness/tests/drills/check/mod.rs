@@ -163,6 +163,35 @@ fn every_fate_is_told_apart() {
     }
 }
 
+/// Fewer file descriptors than requests that are never answered: that is a report, too. The command keeps its own limit.
+#[test]
+fn where_descriptors_run_out_there_is_a_report() {
+    let line = shlex::try_join(server::command().iter().map(String::as_str)).unwrap();
+    let command = ["sh".to_owned(), "-c".to_owned(), format!("ulimit -n; ulimit -Sn $(ulimit -Hn); exec {line}")];
+    let options = ["--as", "process", "--signal-at", "700ms", "--grace", "1s", "--every", "1ms", "--clients", "400"];
+    for (limit, is_hard) in [("ulimit -n 200", true), ("ulimit -Sn 200; ulimit -Hn 4000", false)] {
+        let rig = Rig::new();
+        let limit = format!("{limit}; exec \"$@\"");
+        let wrapper = ["sh", "-c", &limit, "sh"].map(std::ffi::OsStr::new);
+        let mut asked = rig.wrapped(&wrapper, &words(&options, &command));
+        let ended = rig.run_command(asked.env(server::HABITS, "every=1 how=hang"));
+        rig.assert_nothing_left(&Default::default(), &limit);
+        let seat = record(&ended).seats.remove(0);
+        assert_eq!(seat.judgement.verdict, Verdict::Fail, "{}", told(&seat));
+        assert_eq!(seat.observed.client.unable, 0, "{}", told(&seat));
+        assert_eq!(seat.observed.client.limit, is_hard.then_some(72), "{}", told(&seat));
+        assert_eq!(seat.observed.output.lines().next(), Some("200"), "{}", seat.observed.output);
+        let remarks = seat.judgement.remarks.join(" ");
+        let why = if is_hard {
+            "72 were in flight, as many as there are file descriptors"
+        } else {
+            "400 were in flight (--clients)"
+        };
+        // One that is so slow that it does not come to that shows nothing.
+        assert!(seat.observed.client.left_out > 100 || remarks.contains(why), "{remarks}");
+    }
+}
+
 /// A server that never takes what waits in the kernel's queue.
 #[test]
 fn what_waits_in_the_kernel_s_queue_is_told_apart_from_what_was_reset() {
