@@ -25,7 +25,7 @@ impl Descriptors {
 
 impl Drop for Descriptors {
     fn drop(&mut self) {
-        let _ = setrlimit(Resource::Nofile, self.before.clone());
+        let _ = setrlimit(Resource::Nofile, self.before);
     }
 }
 

@@ -211,7 +211,7 @@ fn find_grace(job: &Job, isolation: &Isolation, control: &OwnedFd) -> anyhow::Re
         "format": "termdrill-check-grace",
         "version": VERSION,
         "verdict": verdict,
-        "settings": job.settings.without_secrets(),
+        "settings": job.settings.clone().without_secrets(),
         "seats": all,
     }))?;
     if job.show == Show::Json {
@@ -260,7 +260,7 @@ fn check(
         let explanation = explain::explain(settings, &observed);
         seats.push(SeatRecord { seat, observed, judgement, explanation });
     }
-    Ok(Some(Record::new(settings, seats)))
+    Ok(Some(Record::new(settings.clone(), seats)))
 }
 
 /// A drill on a thread of its own, which takes the real-time class with it when it ends: no command is to inherit that.

@@ -80,7 +80,7 @@ pub struct Record {
 impl Record {
     /// Of drills, each in its seat. No secret that the drills were given is in it.
     #[must_use]
-    pub fn new(settings: &Settings, seats: Vec<SeatRecord>) -> Record {
+    pub fn new(settings: Settings, seats: Vec<SeatRecord>) -> Record {
         Record {
             format: FORMAT.to_owned(),
             version: VERSION,

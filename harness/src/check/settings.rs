@@ -2,12 +2,14 @@
 
 mod names;
 mod second;
+mod secrets;
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
 use scenarios::{Signal, Status};
 use serde::{Deserialize, Serialize, Serializer};
 
+pub use self::secrets::HIDDEN;
 use super::{
     profiles::{SecondSignal, Target},
     template::{self, Template},
@@ -305,30 +307,7 @@ pub struct Settings {
     pub policy: Policy,
 }
 
-/// What stands in a record in the place of a value that may be a secret.
-pub const HIDDEN: &str = "(hidden)";
-
-/// What names of headers that hold secrets have in them, in small letters: Authorization, Cookie, X-Api-Key and the like.
-const SECRET: [&str; 7] = ["auth", "cookie", "credential", "key", "secret", "session", "token"];
-
-fn is_secret(header: &str) -> bool {
-    let header = header.to_ascii_lowercase();
-    SECRET.iter().any(|secret| header.contains(secret))
-}
-
 impl Settings {
-    /// The same as it is shown and stored: without the values of variables, and of headers whose names tell that theirs are
-    /// secrets.
-    #[must_use]
-    pub fn without_secrets(&self) -> Settings {
-        let mut shown = self.clone();
-        let variables = shown.env.iter_mut();
-        let templates = shown.requests.iter_mut().chain(&mut shown.slow_requests);
-        let headers = templates.flat_map(|template| &mut template.headers).filter(|(name, _)| is_secret(name));
-        variables.chain(headers).for_each(|(_, value)| HIDDEN.clone_into(value));
-        shown
-    }
-
     /// The same for a drill with another grace period, in a search for the shortest one. The idle connections are held as
     /// long as with the given one: otherwise a server that only waits for them would need ever less the less it is given.
     #[must_use]

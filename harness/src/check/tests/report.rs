@@ -25,7 +25,7 @@ pub(super) fn record(settings: Settings, seats: Vec<(Seat, Observed)>) -> Record
             observed,
         })
         .collect();
-    Record::new(&settings, seats)
+    Record::new(settings, seats)
 }
 
 /// A deaf PID 1, which as an ordinary process dies at once.
