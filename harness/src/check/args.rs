@@ -296,8 +296,8 @@ impl Options {
                 .hint("say which one: --second-signal INT, or second_signal in the file"));
         }
         // What a platform sends besides is told of in the report where there is no time for it.
-        if let Some(second) =
-            second_signal.filter(|_| self.second_signal.or(self.after.map(|_| Signal::TERM)).is_some())
+        let is_asked_for = self.second_signal.is_some() || self.after.is_some();
+        if let Some(second) = second_signal.filter(|_| is_asked_for)
             && pre_stop_ms + second.after_ms >= grace_ms
         {
             return Err(Failure::bad_input(format!(
