@@ -333,26 +333,25 @@ impl<'a> Run<'a> {
             }
             // A drill whose command is gone sends nothing.
             (Moment::Signal, load) if self.top.as_ref().is_some_and(|top| !top.has_ended()) => {
-                if let (Some(load), true) = (load, self.settings.slow_requests.is_empty()) {
+                let spans = self.settings.slow_requests.is_empty() && !self.settings.router_stops_first();
+                if let (Some(load), true) = (load, spans) {
                     load.send_spanning().await?;
                 }
                 self.signal_ns = Some(clock::now_ns());
-                let pids = self.send(self.settings.signal, self.settings.to);
-                self.observed.signal = Some(Sending { signal: self.settings.signal, at_us: 0, pids });
+                let sent = self.send(self.settings.signal, self.settings.to);
+                self.observed.unable = sent.unable(self.settings.signal);
+                self.observed.signal = Some(Sending { signal: self.settings.signal, at_us: 0, pids: sent.pids });
             }
             (Moment::SecondSignal, _) => {
-                if let (Some(second), Some(_), Some(_)) = (self.settings.second_signal, &self.top, self.signal_ns) {
+                if let (Some(second), true) = (self.settings.second_signal, self.is_there_for(self.settings.to)) {
                     let at_us = self.micros(clock::now_ns());
-                    let pids = self.send(second.signal, self.settings.to);
-                    self.observed.second_signal = Some(Sending { signal: second.signal, at_us, pids });
+                    self.observed.second_signal = self.send(second.signal, self.settings.to).at(second.signal, at_us);
                 }
             }
             (Moment::Sigkill, _) => {
-                let to_all = self.settings.kill_to != Target::Top && !process::descendants(own_pid()).is_empty();
-                if self.signal_ns.is_some() && (self.top.is_some() || to_all) {
+                if self.is_there_for(self.settings.kill_to) {
                     let at_us = self.micros(clock::now_ns());
-                    let pids = self.send(Signal::KILL, self.settings.kill_to);
-                    self.observed.sigkill = Some(Sending { signal: Signal::KILL, at_us, pids });
+                    self.observed.sigkill = self.send(Signal::KILL, self.settings.kill_to).at(Signal::KILL, at_us);
                 }
             }
             (Moment::LookAfter, _) => self.look(Look::After),
@@ -364,6 +363,13 @@ impl<'a> Run<'a> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether another signal finds somebody: the first one was sent, and the first process is there, or one of those that
+    /// it is sent to besides.
+    fn is_there_for(&self, to: Target) -> bool {
+        let others = || to != Target::Top && !process::descendants(own_pid()).is_empty();
+        self.signal_ns.is_some() && (self.top.is_some() || others())
     }
 
     fn reap(&mut self) {
