@@ -4,7 +4,10 @@ use scenarios::{Signal, Status};
 
 use super::story::{Story, after, label, seat};
 use crate::{
-    check::record::{Cause, Explanation},
+    check::{
+        record::{Cause, Explanation},
+        verdict::Cut,
+    },
     evidence::{
         Disposition,
         words::{called, is_container_init, is_shell, passes_to_group, sets_signals_anew},
@@ -23,6 +26,9 @@ impl Story<'_> {
             let died = self.status(top) == Some(Status::Signal(signal)) && top.sigterm == Disposition::Default;
             if self.top_left_first() || (died && !self.was_received()) {
                 return self.left_first(&went);
+            }
+            if self.cut(self.app) == Cut::Unknown {
+                return self.ended_together(&went);
             }
             if let Some(Status::Signal(other)) = self.status(self.app).filter(|&status| {
                 ![Status::Signal(signal), Status::SIGKILL].contains(&status) && self.second_signal().is_none()
@@ -59,13 +65,29 @@ impl Story<'_> {
         self.stayed(&went)
     }
 
+    /// They ended together, and what the kernel keeps to itself decides which one took the other with it.
+    fn ended_together(&self, went: &str) -> Explanation {
+        let (app, name) = (self.name(), label(self.top));
+        let received = if self.was_received() {
+            format!(" {name} passed it on to {app}{}.", self.closed().replacen(',', ", which", 1))
+        } else {
+            String::new()
+        };
+        let text = format!(
+            "{went}.{received} {app} and {name} ended together{}: {name} {}; this kernel (before 6.15) does not tell how \
+             {app} ended.",
+            self.with_requests(),
+            self.end(self.top)
+        );
+        Explanation::new(Cause::Unknown, text)
+    }
+
     /// The top was gone before the app.
     pub(super) fn left_first(&self, went: &str) -> Explanation {
         let (top, app, name) = (self.top, self.app, label(self.top));
         let then = if self.was_cut(app) {
             format!("As {name} was PID 1, its end cut {}{}", self.name(), self.with_requests())
-        } else if let Some(at_us) = self.ended_us(app) {
-            let _ = at_us;
+        } else if self.ended_us(app).is_some() {
             format!("{} went on alone and {}", self.name(), self.end(app))
         } else {
             format!("{} lived on as an orphan, out of the platform's reach, until it was cleaned up", self.name())

@@ -19,6 +19,16 @@ use crate::{
 /// After how long the kernel repeats an attempt to connect that went unanswered (a little less than its second).
 const SYN_AGAIN_US: u64 = 900_000;
 
+/// Whether the kernel's queue of the server was full. On one machine an attempt to connect is answered at once, unless the
+/// kernel drops it for that; what is refused only when it was repeated was dropped before.
+fn found_no_room(connect: &Connect, took_us: u64) -> bool {
+    match connect {
+        Connect::Pending => true,
+        Connect::Refused => took_us >= SYN_AGAIN_US,
+        Connect::Established | Connect::Unable(_) => false,
+    }
+}
+
 impl Run<'_> {
     /// Everything that was observed, after every process was reaped.
     pub(super) fn finish(mut self, gone: &Gone) -> Observed {
@@ -31,6 +41,7 @@ impl Run<'_> {
         self.observed.top_gone_us = ended(Some(self.top_pid)).or(self.observed.top_gone_us);
         self.observed.ends = ends;
         self.observed.end_us = self.micros(gone.end_ns);
+        self.observed.top_was_ending = self.top_was_ending.get();
         (self.observed.output_bytes, self.observed.output) = self.output.so_far();
         self.observed.kernel = self.trace.take().map(|trace| match trace {
             Ok(trace) => trace.finish(self.observed.snapshots(), self.origin_ns),
@@ -71,7 +82,7 @@ impl Run<'_> {
             phase: Phase::of(sent.sent_ns.get(), ended_ns, self.signal_ns),
             fate,
             status: sent.seen.borrow().status,
-            queue_full: sent.seen.borrow().connect != Connect::Established && took_us >= SYN_AGAIN_US,
+            queue_full: found_no_room(&sent.seen.borrow().connect, took_us),
         })
     }
 
@@ -98,6 +109,24 @@ impl Run<'_> {
             closed_us,
             dropped_us,
             blocked_others: held.blocked_others.get(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_answers_nothing_to_found_no_room_however_long_it_was_waited_for() {
+        for (connect, took_us, full) in [
+            (Connect::Pending, 500_000, true),
+            (Connect::Pending, 2_000_000, true),
+            (Connect::Refused, 100, false),
+            (Connect::Refused, 1_010_000, true),
+            (Connect::Established, 2_000_000, false),
+        ] {
+            assert_eq!(found_no_room(&connect, took_us), full, "{connect:?} {took_us}");
         }
     }
 }

@@ -5,7 +5,7 @@ mod look;
 mod plan;
 mod send;
 
-use std::{collections::VecDeque, fs::File, net::SocketAddr, process::id};
+use std::{cell::Cell, collections::VecDeque, fs::File, net::SocketAddr, process::id, rc::Rc};
 
 use scenarios::{Schedule, Signal};
 use tokio::task::{JoinSet, yield_now};
@@ -96,6 +96,7 @@ struct Run<'a> {
     signal_ns: Option<u64>,
     /// The port, to see when it is closed.
     listening: Option<Listening>,
+    top_was_ending: Rc<Cell<Option<bool>>>,
     observed: Observed,
 }
 
@@ -132,6 +133,7 @@ impl<'a> Run<'a> {
             origin_ns: at_ns,
             signal_ns: None,
             listening: None,
+            top_was_ending: Rc::default(),
             observed: Observed { port, ..Observed::default() },
         };
         run.observed.top_pid = Some(run.top_pid);
@@ -327,6 +329,7 @@ impl<'a> Run<'a> {
             (Moment::LookBefore, load) => {
                 self.look(Look::Before);
                 self.observed.app_pid = self.app();
+                self.watch_app();
                 if let Some(load) = load {
                     load.note_reached(&sockets::reached(self.observed.port));
                 }
