@@ -25,6 +25,7 @@ pub mod start;
 pub mod template;
 pub mod text;
 pub mod timeline;
+pub mod unframed;
 pub mod user;
 pub mod verdict;
 

@@ -260,6 +260,9 @@ pub struct Request {
     pub fate: Fate,
     /// The status of the answer.
     pub status: Option<u16>,
+    /// How many bytes of it came, where only the end of the connection says that it was whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unframed_bytes: Option<u64>,
     /// Whether the kernel's queue of the server was full: the attempt to connect went unanswered, to the end or until it
     /// was repeated, which the kernel does after a second (tcp(7)), and came to nothing then either.
     #[serde(default)]

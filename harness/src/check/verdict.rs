@@ -19,6 +19,7 @@ use super::{
     fate::{Fate, Phase},
     record::{IdleConnection, Judgement, Observed, Request, Verdict},
     settings::{self, Policy, Settings},
+    unframed,
 };
 use crate::evidence::Disposition;
 
@@ -294,6 +295,13 @@ fn remarks(
     let failed = counts.iter().filter(|(counts, _)| *counts == Counts::AsBefore).count();
     if failed > 0 {
         remarks.push(format!("{} answered with 5xx, as before the signal.", requests(failed as u64)));
+    }
+    let unknown = unframed::unknown(settings, observed);
+    if unknown > 0 {
+        let answers = if unknown == 1 { "1 answer was".to_owned() } else { format!("{unknown} answers were") };
+        remarks.push(format!(
+            "Nothing tells whether {answers} whole: with no Content-Length and no chunks one ends as its connection does."
+        ));
     }
     let completed: Vec<_> = counts.iter().filter(|(_, request)| request.fate == Fate::Completed).collect();
     if !completed.is_empty() && completed.iter().all(|(_, request)| request.status >= Some(400)) {

@@ -12,6 +12,7 @@ use crate::{
         load::{self, Finished, Held},
         memory::RanOut,
         record::{Client, IdleConnection, Observed, Request},
+        unframed,
     },
     evidence::Kernel,
 };
@@ -56,6 +57,7 @@ impl Run<'_> {
         }
         if let Some(requests) = &gone.requests {
             self.observed.requests = requests.sent.iter().filter_map(|sent| self.request(sent, gone.end_ns)).collect();
+            unframed::settle(self.settings, &mut self.observed);
             self.observed.client = self.client(requests, gone.worst_late_ns);
             self.observed.idle.silent = self.idle(requests.silent());
             self.observed.idle.kept_alive = self.idle(requests.kept_alive());
@@ -82,6 +84,7 @@ impl Run<'_> {
             phase: Phase::of(sent.sent_ns.get(), ended_ns, self.signal_ns),
             fate,
             status: sent.seen.borrow().status,
+            unframed_bytes: Some(sent.seen.borrow()).filter(|seen| seen.is_unframed).map(|seen| seen.received_bytes),
             queue_full: found_no_room(&sent.seen.borrow().connect, took_us),
         })
     }
