@@ -52,7 +52,14 @@ impl Story<'_> {
             if self.status(self.app) == Some(Status::Signal(signal)) && !self.lost().is_empty() {
                 return Explanation::new(Cause::Died, text).change(self.handler());
             }
-            return Explanation::new(Cause::Ended, text);
+            let told = Explanation::new(Cause::Ended, text);
+            if self.status(self.app) == Some(Status::SIGKILL) && self.second_signal().is_none() {
+                let app = self.name();
+                let change =
+                    format!("let {name} give {app} more time before it kills it, or let {app} be done sooner.");
+                return told.change(change);
+            }
+            return told;
         }
         if self.was_received() {
             let how = format!("{went}. {name} passed it on to {}", self.name());

@@ -97,6 +97,7 @@ fn an_app_that_its_own_supervisor_kills_was_not_cut_by_the_kernel() {
             "{what}"
         );
         assert!(!explanation.text.contains(" cut "), "{what}: {}", explanation.text);
+        assert!(explanation.change.unwrap().starts_with("let run.py give node more time"), "{what}");
     }
     let cut = Observed { top_was_ending: Some(true), ..killed(true, 5_001) };
     assert!(came_to(&cut).1.text.contains("its end cut node"));
