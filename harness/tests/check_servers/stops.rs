@@ -147,3 +147,31 @@ fn an_app_that_its_supervisor_kills_is_not_said_to_be_cut_by_the_kernel() {
         Ok(())
     });
 }
+
+#[test]
+fn a_command_that_is_pid_1_sees_its_own_numbers_in_proc() {
+    let (Some(server), Some(sh)) = (stages(), program("sh", &["-n"])) else { return };
+    let options = ["--signal-at", "500ms", "--grace", "4s", "--routing-lag", "0ms"];
+    let says = format!("echo \"$$ is $(cat /proc/$$/comm), and $(readlink /proc/$$/fd/0)\"; exec {server}");
+    let rig = Rig::new();
+    rig.check(&options, &[&sh, "-c", &says], |record| {
+        for in_seat in [Seat::Pid1, Seat::Process] {
+            let found = seat(record, in_seat);
+            let said = found.observed.output.lines().next().unwrap_or_default();
+            let right = said.ends_with(" is sh, and /dev/null") && (in_seat == Seat::Process || said.starts_with("1 "));
+            if !right {
+                return Err(format!("{in_seat:?}: {said}"));
+            }
+            is_so(found.judgement.verdict == Pass, found)?;
+        }
+        Ok(())
+    });
+    // One that looks up there whom to pass the signal on to.
+    let passes = format!("trap 'kill $(cat /proc/$$/task/$$/children); wait' TERM; {server} & wait; wait");
+    rig.check(&options, &[&sh, "-c", &passes], |record| {
+        [Seat::Pid1, Seat::Process].into_iter().try_for_each(|in_seat| {
+            let found = seat(record, in_seat);
+            is_so(found.judgement.verdict == Pass && found.observed.output.contains("got SIGTERM"), found)
+        })
+    });
+}

@@ -111,7 +111,7 @@ impl<'a> Run<'a> {
     async fn start(settings: &'a Settings, seat: Seat, recording: Recording) -> anyhow::Result<Run<'a>> {
         let port = start::port(settings.port)?;
         let seat = match seat {
-            Seat::Pid1 => process::Seat::Pid1,
+            Seat::Pid1 => process::Seat::Container,
             Seat::Process => process::Seat::Ordinary,
         };
         // What there is before the command is started is what it may use up.
