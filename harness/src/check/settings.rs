@@ -154,7 +154,7 @@ pub struct Policy {
 /// The highest number of a signal that is no real-time signal (`signal(7)`).
 const LAST_STANDARD: i32 = 31;
 
-/// A signal to send, by its name or number: `TERM`, `SIGTERM`, `15`. Those for real-time can't be sent by a pidfd here.
+/// A signal to send, by its name or number: `TERM`, `SIGTERM`, `15`. Real-time signals are for programs among themselves.
 ///
 /// # Errors
 /// What is allowed.

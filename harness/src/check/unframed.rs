@@ -49,7 +49,7 @@ fn of(settings: &Settings, observed: &Observed, wanted: End) -> Vec<usize> {
     requests.filter(|(_, request)| end(settings, observed, &usual, request) == wanted).map(|(at, _)| at).collect()
 }
 
-fn end(settings: &Settings, observed: &Observed, usual: &Usual, request: &Request) -> End {
+fn end(settings: &Settings, observed: &Observed, usual: &Lengths, request: &Request) -> End {
     let Some(bytes) = request.unframed_bytes.filter(|_| is_completed(request)) else { return End::Whole };
     let over_us = request.sent_us + request.took_us.cast_signed();
     let ended_with_it = |end: &ProcessEnd| end.at_us.is_some_and(|at_us| (at_us - over_us).abs() <= WITH_PROCESS_US);
@@ -71,10 +71,10 @@ fn is_completed(request: &Request) -> bool {
 }
 
 /// How long answers are, by what was asked and their status; `None` where they differ, or too few were seen.
-type Usual = BTreeMap<(usize, Option<u16>), Option<u64>>;
+type Lengths = BTreeMap<(usize, Option<u16>), Option<u64>>;
 
 /// As they were before the signal.
-fn usual_bytes(requests: &[Request]) -> Usual {
+fn usual_bytes(requests: &[Request]) -> Lengths {
     let mut lengths: BTreeMap<_, Vec<Option<u64>>> = BTreeMap::new();
     for request in requests.iter().filter(|request| request.phase == Phase::Before && is_completed(request)) {
         lengths.entry((request.template, request.status)).or_default().push(request.unframed_bytes);

@@ -10,7 +10,7 @@ use std::{
     io::{self, Read, Write},
     net::Shutdown,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::AsFd,
         unix::{ffi::OsStrExt, net::UnixStream},
     },
     process::ExitCode,
@@ -66,7 +66,7 @@ impl Command {
     /// Each part with a zero byte at its end, as no part has one.
     fn to_bytes(&self) -> Vec<u8> {
         let count = self.argv.len().to_string();
-        let parts = self.argv.iter().chain(&self.env).map(|part| part.as_bytes_with_nul());
+        let parts = self.argv.iter().chain(&self.env).map(CString::as_bytes_with_nul);
         [self.path.as_bytes_with_nul(), count.as_bytes(), &[0]].into_iter().chain(parts).flatten().copied().collect()
     }
 
@@ -126,7 +126,7 @@ fn become_command() -> io::Result<()> {
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     // The command finds an empty input, and the socket is closed when it runs.
     dup2_stdin(File::open("/dev/null")?)?;
-    let mut socket = UnixStream::from(OwnedFd::from(input));
+    let mut socket = UnixStream::from(input);
     let mut told = Vec::new();
     socket.read_to_end(&mut told)?;
     let command = Command::from_bytes(&told).ok_or(io::ErrorKind::InvalidData)?;

@@ -351,11 +351,9 @@ impl<'a> Run<'a> {
                     self.observed.second_signal = self.send(second.signal, self.settings.to).at(second.signal, at_us);
                 }
             }
-            (Moment::Sigkill, _) => {
-                if self.is_there_for(self.settings.kill_to) {
-                    let at_us = self.micros(clock::now_ns());
-                    self.observed.sigkill = self.send(Signal::KILL, self.settings.kill_to).at(Signal::KILL, at_us);
-                }
+            (Moment::Sigkill, _) if self.is_there_for(self.settings.kill_to) => {
+                let at_us = self.micros(clock::now_ns());
+                self.observed.sigkill = self.send(Signal::KILL, self.settings.kill_to).at(Signal::KILL, at_us);
             }
             (Moment::LookAfter, _) => self.look(Look::After),
             (Moment::LookBeforeSigkill, _) if self.top.is_some() => self.look(Look::BeforeSigkill),

@@ -245,6 +245,7 @@ fn what_is_asked_for_wrongly_is_refused() {
         (&["check", "--request", "POST /", "--header", "Content-Length: 5", "--", "true"], "leave that header out"),
         (&["check", "--env", "=x", "--", "true"], "NAME=VALUE"),
         (&["check", "--signal", "TREM", "--", "true"], "signal"),
+        (&["check", "--second-signal", "37", "--", "true"], "1 to 31"),
         (&["check", "--every", "1us", "--", "true"], "100us"),
         (&["check", "--as", "pid2", "--", "true"], "pid1"),
         (&["check", "--profile", "kube", "--", "true"], "kubernetes"),
