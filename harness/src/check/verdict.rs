@@ -57,9 +57,6 @@ impl Counts {
     }
 }
 
-/// How late our own side may be with what it sends before it counts as slow, in microseconds.
-const LATE_US: u64 = 10_000;
-
 /// How many arrivals in a hundred may be left out before our own side counts as too slow: what was sent was not what was
 /// asked for then.
 const LEFT_OUT_PERCENT: u64 = 25;
@@ -333,8 +330,7 @@ fn client_trouble(observed: &Observed, not_taken_in: u64) -> Option<String> {
         return Some(format!("{} could not be sent from here: {why}.", requests(client.unable)));
     }
     if not_taken_in > 0 {
-        let late = client.left_out > 1 || client.worst_late_us > LATE_US;
-        let slow = if late { "; the machine was too slow, too" } else { "" };
+        let slow = if client.left_out > 1 { "; the machine was too slow, too" } else { "" };
         return Some(format!(
             "{} found the server's queue full (its listen backlog): it did not accept fast enough for so many \
              (--every){slow}.",
