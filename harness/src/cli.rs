@@ -153,6 +153,9 @@ pub enum Command {
     /// Be a worker; what it is to do stands in its environment.
     #[command(hide = true)]
     Worker,
+    /// Become a command as PID 1 of a PID namespace, with a /proc of its own; standard input is a socket that says which.
+    #[command(hide = true, name = "as-pid1")]
+    AsPid1,
     /// Run a drill for an outer process, which says on standard input what to do.
     #[command(hide = true)]
     Drill,

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    ffi::OsStr,
     io::{self, Write},
     process::ExitCode,
 };
@@ -12,13 +11,15 @@ use clap::Parser;
 use harness::{
     bench, check,
     cli::{Cli, Command},
-    commands, failure, host, inspect, matrix, report, run, selftest, shell, sweep, validate, watch, web,
+    commands, failure, host, inspect, matrix, process, report, run, selftest, shell, sweep, validate, watch, web,
 };
 
 fn main() -> ExitCode {
     // A worker has to take its posture on SIGTERM before anything else, the reading of a command line included.
-    if std::env::args_os().nth(1).as_deref() == Some(OsStr::new("worker")) {
-        return worker::run();
+    match std::env::args_os().nth(1) {
+        Some(command) if command == "worker" => return worker::run(),
+        Some(command) if command == process::STEP => return process::step(),
+        _ => {}
     }
     let done = match Cli::try_parse() {
         Ok(cli) => dispatch(cli),
@@ -62,6 +63,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Selftest(args) => selftest::run(display, &args),
         Command::Completions { shell } => commands::completions(shell),
         Command::Worker => Ok(worker::run()),
+        Command::AsPid1 => Ok(process::step()),
         Command::Drill => run::inner(),
         Command::Entrypoints(args) => matrix::outer(display, &args),
         Command::Matrix => matrix::inner(),

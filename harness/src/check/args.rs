@@ -131,7 +131,8 @@ pub struct Options {
     /// When: so long after it is ready, `ready`, `during-boot`, or `start+TIME`. Default: 2s
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Stop")]
     pub signal_at: Option<SignalAt>,
-    /// To whom: its first process, that one's process group, or all its processes. Default: top
+    /// To whom: its first process, that one's process group, or all its processes; SIGKILL too, where no profile says to
+    /// whom that goes. Default: top
     #[arg(long, value_name = "top|group|all", value_parser = target, help_heading = "Stop")]
     pub to: Option<Target>,
     /// How long after the stop began SIGKILL is sent. Default: 10s
@@ -343,7 +344,8 @@ impl Options {
             ready_timeout_ms: self.ready_timeout.unwrap_or(defaults::READY_TIMEOUT_MS),
             signal: self.signal.or(profile.map(|p| p.signal.value)).unwrap_or(Signal::TERM),
             to,
-            kill_to: self.to.or(profile.map(|p| p.kill_target.value)).unwrap_or(Target::Top),
+            // What a platform kills is its own affair, whomever it is that is asked to stop.
+            kill_to: profile.map(|p| p.kill_target.value).or(self.to).unwrap_or(Target::Top),
             profile: self.profile,
             signal_at: self.signal_at.unwrap_or(SignalAt::AfterReady(defaults::SIGNAL_AT_MS)),
             pre_stop_ms,

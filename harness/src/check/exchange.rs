@@ -195,6 +195,7 @@ impl Sent {
             Ok(0) => {
                 seen.close = Close::Closed;
                 seen.is_whole = answer.is_whole_when_closed();
+                seen.is_unframed = seen.is_whole && !answer.is_whole();
                 true
             }
             Ok(count) => {
@@ -293,6 +294,12 @@ mod tests {
             let seen = sent.seen.borrow();
             assert_eq!(seen.fate(), Some(fate), "{:?} {resets}: {seen:?}", String::from_utf8_lossy(says));
             assert!(sent.is_over() && sent.client_port.get().is_some());
+            assert!(!seen.is_unframed);
+        }
+        for says in ["HTTP/1.0 200 OK\r\n\r\nall", "HTTP/1.0 200 OK\r\n\r\n"] {
+            let sent = block_on(with_server(says.as_bytes(), false));
+            let seen = sent.seen.borrow();
+            assert_eq!((seen.fate(), seen.is_unframed), (Some(Fate::Completed), true), "{says:?}: {seen:?}");
         }
     }
 

@@ -154,6 +154,8 @@ pub struct Seen {
     pub received_bytes: u64,
     /// Whether the answer was whole, as its own framing tells.
     pub is_whole: bool,
+    /// Whether only the end of the connection says so.
+    pub is_unframed: bool,
     /// What is no HTTP in it.
     pub malformed: Option<&'static str>,
     /// How the connection was at the end.

@@ -2,7 +2,6 @@
 //!
 //! What is tried next is decided by a pure function of what was tried before.
 
-use scenarios::Status;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -63,13 +62,7 @@ impl Trial {
 
 /// Whether anything that SIGKILL was sent to at the end of the grace period was still there.
 fn outlived(observed: &Observed) -> bool {
-    let Some(sent) = &observed.sigkill else { return false };
-    verdict::top_was_killed(observed)
-        || observed.ends.iter().any(|end| {
-            sent.pids.contains(&end.pid)
-                && end.status.is_none_or(|status| status == Status::SIGKILL)
-                && end.at_us.is_none_or(|at_us| at_us >= sent.at_us)
-        })
+    verdict::top_was_killed(observed) || !verdict::outlived(observed).is_empty()
 }
 
 /// What to do next.

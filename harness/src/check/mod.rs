@@ -27,6 +27,7 @@ pub mod template;
 pub mod text;
 pub mod timeline;
 mod told;
+pub mod unframed;
 pub mod user;
 pub mod verdict;
 

@@ -191,6 +191,9 @@ pub struct Observed {
     pub end_us: i64,
     /// How the first process ended; `None` where it was still there at the end.
     pub exit: Option<Status>,
+    /// Whether the first process was on its way out when the app, another one, was seen to have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_was_ending: Option<bool>,
     /// Whether the memory ran out, so that all processes of the command were killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<RanOut>,
@@ -279,8 +282,11 @@ pub struct Request {
     pub fate: Fate,
     /// The status of the answer.
     pub status: Option<u16>,
-    /// Whether the kernel's queue of the server was full: the attempt to connect went unanswered until it was repeated,
-    /// which the kernel does after a second (tcp(7)), and came to nothing then either.
+    /// How many bytes of it came, where only the end of the connection says that it was whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unframed_bytes: Option<u64>,
+    /// Whether the kernel's queue of the server was full: the attempt to connect went unanswered, to the end or until it
+    /// was repeated, which the kernel does after a second (tcp(7)), and came to nothing then either.
     #[serde(default)]
     pub queue_full: bool,
 }

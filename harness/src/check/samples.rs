@@ -86,6 +86,7 @@ impl Observed {
             phase,
             fate,
             status,
+            unframed_bytes: None,
             queue_full: false,
         });
         self

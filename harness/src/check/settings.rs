@@ -153,15 +153,24 @@ pub struct Policy {
     pub expect_exit: Option<Status>,
 }
 
-/// A signal by its name or number: `TERM`, `SIGTERM`, `15`.
+/// The highest number of a signal that is no real-time signal (`signal(7)`).
+const LAST_STANDARD: i32 = 31;
+
+/// A signal to send, by its name or number: `TERM`, `SIGTERM`, `15`. Real-time signals are for programs among themselves.
 ///
 /// # Errors
 /// What is allowed.
 pub fn signal(text: &str) -> Result<Signal, String> {
+    named(text)
+        .filter(|signal| signal.number() <= LAST_STANDARD)
+        .ok_or_else(|| format!("the name of a signal such as TERM, or a number from 1 to {LAST_STANDARD}"))
+}
+
+fn named(text: &str) -> Option<Signal> {
     let upper = text.trim().to_ascii_uppercase();
     let by_number = upper.parse().ok().and_then(Signal::from_number);
     let by_name = || upper.parse().or_else(|_| format!("SIG{upper}").parse()).ok();
-    by_number.or_else(by_name).ok_or_else(|| "the name or number of a signal, such as TERM".to_owned())
+    by_number.or_else(by_name)
 }
 
 /// An exit code or the signal that it died of: `0`, `143`, `TERM`.
@@ -173,7 +182,7 @@ pub fn exit(text: &str) -> Result<Status, String> {
         return Ok(Status::Code(code));
     }
     match text.parse::<u64>() {
-        Err(_) => signal(text).map(Status::Signal).map_err(|_| exit_allowed()),
+        Err(_) => named(text).map(Status::Signal).ok_or_else(exit_allowed),
         Ok(_) => Err(exit_allowed()),
     }
 }
@@ -322,6 +331,12 @@ impl Settings {
         let second = self.second_signal.map(|second| second.signal);
         [Some(self.signal), second, Some(Signal::KILL)].into_iter().flatten().collect()
     }
+
+    /// Whether the preStop hook takes longer than the router: no more requests come when the signal is sent.
+    #[must_use]
+    pub fn router_stops_first(&self) -> bool {
+        self.routing_lag_ms < self.pre_stop_ms.min(self.grace_ms)
+    }
 }
 
 #[cfg(test)]
@@ -372,6 +387,10 @@ mod tests {
             assert_eq!(signal(name), Ok(Signal::TERM));
         }
         assert!(signal("TREM").is_err() && signal("0").is_err() && signal("65").is_err());
+        assert!(signal("31").is_ok());
+        for real_time in ["32", "37", "64", "SIG34"] {
+            assert!(signal(real_time).unwrap_err().contains("1 to 31"), "{real_time}");
+        }
         assert_eq!(exit("143"), Ok(Status::CODE_143));
         assert_eq!(exit("TERM"), Ok(Status::SIGTERM));
         assert!(exit("256").is_err() && exit("x").is_err());

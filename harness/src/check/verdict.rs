@@ -3,16 +3,23 @@
 //! A request is *lost* when it was sent before the signal and was not completed, or after it on a connection that the
 //! kernel took for the server and was not completed either. A connection that is refused after the signal, and an answer
 //! of 503 to a request that came after it, are *turned away*: whoever sent it knows that nothing was done. What the app
-//! answers with 5xx before the signal is its own business, and the same after it too.
+//! answers with 5xx before the signal is its own business, and as many after it too.
 
-use std::collections::BTreeSet;
+mod ends;
+mod usual;
 
 use scenarios::{Signal, Status};
 
+use self::ends::asked_for_sigkill;
+pub use self::{
+    ends::{Cut, app_was_cut, outlived, top_was_killed},
+    usual::Usual,
+};
 use super::{
     fate::{Fate, Phase},
     record::{IdleConnection, Judgement, Observed, Request, Verdict},
     settings::{self, Policy, Settings},
+    unframed,
 };
 use crate::evidence::{Disposition, ProcessFacts};
 
@@ -35,26 +42,19 @@ pub enum Counts {
 }
 
 impl Counts {
-    /// How a request counts, where requests of these templates were answered with 5xx before the signal.
+    /// How a request counts, where this is usual.
     #[must_use]
-    pub fn of(request: &Request, failed_before: &BTreeSet<usize>) -> Counts {
+    pub fn of(request: &Request, usual: &Usual) -> Counts {
         match (request.fate, request.phase) {
             _ if request.queue_full => Counts::NotTakenIn,
             (Fate::Completed, _) => Counts::Served,
             (Fate::Completed5xx, Phase::Before) => Counts::AsBefore,
             (Fate::Completed5xx, Phase::After) if request.status == Some(503) => Counts::TurnedAway,
-            (Fate::Completed5xx, _) if failed_before.contains(&request.template) => Counts::AsBefore,
+            (Fate::Completed5xx, _) if usual.fails(request.template) => Counts::AsBefore,
             (Fate::Refused, Phase::Across | Phase::After) => Counts::TurnedAway,
             _ => Counts::Lost,
         }
     }
-}
-
-/// The templates whose requests were answered with 5xx before the signal.
-#[must_use]
-pub fn failed_before(requests: &[Request]) -> BTreeSet<usize> {
-    let failed = requests.iter().filter(|request| request.phase == Phase::Before && request.fate == Fate::Completed5xx);
-    failed.map(|request| request.template).collect()
 }
 
 /// How many arrivals in a hundred may be left out before our own side counts as too slow: what was sent was not what was
@@ -64,9 +64,9 @@ const LEFT_OUT_PERCENT: u64 = 25;
 /// Judges what was observed.
 #[must_use]
 pub fn judge(settings: &Settings, observed: &Observed) -> Judgement {
-    let failed_before = failed_before(&observed.requests);
+    let usual = Usual::of(&observed.requests);
     let counts: Vec<(Counts, &Request)> =
-        observed.requests.iter().map(|request| (Counts::of(request, &failed_before), request)).collect();
+        observed.requests.iter().map(|request| (Counts::of(request, &usual), request)).collect();
     let number = |wanted: Counts| counts.iter().filter(|(counts, _)| *counts == wanted).count() as u64;
     let mut judgement = Judgement {
         verdict: Verdict::Pass,
@@ -118,11 +118,7 @@ fn not_made(why: &str, observed: &Observed) -> String {
 
 /// What is to be known of processes that can't be killed from here.
 fn beyond(observed: &Observed) -> Option<String> {
-    let at_end = observed.at_end.as_ref();
-    let name = |pid: &i32| {
-        let program = at_end.and_then(|at_end| at_end.process(*pid)).map_or("a process", ProcessFacts::program);
-        format!("{program} (pid {pid})")
-    };
+    let name = |pid: &i32| format!("{} (pid {pid})", ends::name(observed, *pid));
     let names: Vec<String> = observed.beyond.iter().map(name).collect();
     (!names.is_empty()).then(|| {
         let may = "may not be killed from here, as it runs for another user, and lives on: end it by hand, or run this as root";
@@ -188,10 +184,7 @@ fn failures(
         let how = observed.exit.map_or(String::new(), |status| format!(" ({status})"));
         reasons.push(format!("It ended by itself before the signal{how}."));
     } else if observed.sigkill.is_some() {
-        let grace = settings::time(settings.grace_ms * 1000);
-        if top_was_killed(observed) || app_was_killed(observed) {
-            reasons.push(format!("It outlived the grace period ({grace}): SIGKILL."));
-        }
+        reasons.extend(who_outlived(settings, observed));
     } else if observed.exit == Some(Status::SIGKILL) && !asked_for_sigkill(observed) {
         reasons.push("It was killed by SIGKILL, and not by this check: was the memory used up?".to_owned());
     }
@@ -201,11 +194,12 @@ fn failures(
     {
         reasons.push(format!("It died of {signal}, which nobody sent."));
     }
-    if app_was_cut(observed) {
+    if app_was_cut(observed) == Cut::Yes {
         reasons.push(
             "It did not end by itself: its first process left, and the kernel killed the rest with it.".to_owned(),
         );
     }
+    reasons.extend(ends::app_was_killed_by_others(observed).filter(|_| !observed.ended_early));
     let left = left_behind_but(observed, &observed.beyond);
     if left > 0 {
         reasons.push(format!("{} lived on and had to be cleaned up.", processes(left)));
@@ -220,6 +214,19 @@ fn failures(
         reasons.push("Its first process did not even end by SIGKILL.".to_owned());
     }
     reasons
+}
+
+/// Who was there until SIGKILL at the end of the grace period, if anybody was.
+fn who_outlived(settings: &Settings, observed: &Observed) -> Option<String> {
+    let outlived = outlived(observed);
+    let server = |pid: &i32| [observed.top_pid, observed.app_pid].contains(&Some(*pid));
+    let who = match &outlived[..] {
+        _ if top_was_killed(observed) || outlived.iter().any(server) => "It".to_owned(),
+        [] => return None,
+        [one] => format!("1 process ({})", ends::name(observed, *one)),
+        several => processes(several.len()),
+    };
+    Some(format!("{who} outlived the grace period ({}): SIGKILL.", settings::time(settings.grace_ms * 1000)))
 }
 
 /// Whether it was the idle connection that kept others waiting: one that waited got its turn when it was given up. Of a
@@ -251,42 +258,6 @@ pub fn waited_for_idle(observed: &Observed) -> Option<i64> {
     (gone_us >= dropped_us && gone_us < dropped_us + ENDS_SOON_US && !was_at_work).then_some(dropped_us)
 }
 
-/// Whether SIGKILL was sent as `--signal` or `--second-signal`.
-fn asked_for_sigkill(observed: &Observed) -> bool {
-    [&observed.signal, &observed.second_signal].into_iter().flatten().any(|sent| sent.signal == Signal::KILL)
-}
-
-/// Whether the first process was ended by our SIGKILL.
-#[must_use]
-pub fn top_was_killed(observed: &Observed) -> bool {
-    let sent =
-        observed.sigkill.as_ref().is_some_and(|sent| observed.top_pid.is_some_and(|top| sent.pids.contains(&top)));
-    sent && observed.exit.is_none_or(|status| status == Status::SIGKILL)
-}
-
-/// Whether the app, below a first process that had ended, was ended by our SIGKILL.
-fn app_was_killed(observed: &Observed) -> bool {
-    let (Some(sent), Some(app)) = (&observed.sigkill, observed.app_pid) else { return false };
-    sent.pids.contains(&app)
-        && observed.ends.iter().any(|end| {
-            end.pid == app
-                && end.status.is_none_or(|status| status == Status::SIGKILL)
-                && end.at_us.is_none_or(|at_us| at_us >= sent.at_us)
-        })
-}
-
-/// Whether the app lived and was killed by the kernel when PID 1, which is another process, ended by itself.
-#[must_use]
-pub fn app_was_cut(observed: &Observed) -> bool {
-    let (Some(top), Some(app), Some(before)) = (observed.top_pid, observed.app_pid, &observed.before) else {
-        return false;
-    };
-    top != app
-        && before.process(top).is_some_and(ProcessFacts::is_init)
-        && !top_was_killed(observed)
-        && observed.ends.iter().any(|end| end.pid == app && end.status == Some(Status::SIGKILL))
-}
-
 /// How many processes were left alive.
 #[must_use]
 pub fn left_behind(observed: &Observed) -> usize {
@@ -313,8 +284,11 @@ fn remarks(
     if observed.signal.is_some() && !counts.is_empty() && requests_of(Phase::Across).count() == 0 {
         let is_slow = |request: &Request| request.template >= settings.requests.len();
         let too_soon = requests_of(Phase::Before).any(|(_, request)| is_slow(request));
-        let why =
-            if too_soon { "the slow request was over before, it is not slow enough" } else { "see --slow-request" };
+        let why = match (settings.router_stops_first(), too_soon) {
+            (true, _) => "the router had stopped before it",
+            (false, true) => "the slow request was over before, it is not slow enough",
+            (false, false) => "see --slow-request",
+        };
         remarks.push(format!("No request was in flight when the signal came: {why}."));
     }
     if let Some(second) =
@@ -354,9 +328,22 @@ fn remarks(
             settings::time(dropped_us.unsigned_abs())
         ));
     }
+    if let (Cut::Unknown, Some(app), Some(top)) = (app_was_cut(observed), observed.app_pid, observed.top_pid) {
+        let (app, top) = (ends::name(observed, app), ends::name(observed, top));
+        remarks.push(format!(
+            "{app} and {top} ended together: this kernel (before 6.15) does not tell whether {app} was killed with it."
+        ));
+    }
     let failed = counts.iter().filter(|(counts, _)| *counts == Counts::AsBefore).count();
     if failed > 0 {
         remarks.push(format!("{} answered with 5xx, as before the signal.", requests(failed as u64)));
+    }
+    let unknown = unframed::unknown(settings, observed);
+    if unknown > 0 {
+        let answers = if unknown == 1 { "1 answer was".to_owned() } else { format!("{unknown} answers were") };
+        remarks.push(format!(
+            "Nothing tells whether {answers} whole: with no Content-Length and no chunks one ends as its connection does."
+        ));
     }
     let completed: Vec<_> = counts.iter().filter(|(_, request)| request.fate == Fate::Completed).collect();
     if !completed.is_empty() && completed.iter().all(|(_, request)| request.status >= Some(400)) {
@@ -388,8 +375,10 @@ fn client_trouble(observed: &Observed, not_taken_in: u64) -> Option<String> {
         return Some(format!("{} could not be sent from here: {why}.", requests(client.unable)));
     }
     if not_taken_in > 0 {
+        let slow = if client.left_out > 1 { "; the machine was too slow, too" } else { "" };
         return Some(format!(
-            "{} found the kernel's queue of the server full: the machine was too slow for so many (--every).",
+            "{} found the server's queue full (its listen backlog): it did not accept fast enough for so many \
+             (--every){slow}.",
             requests(not_taken_in)
         ));
     }

@@ -2,12 +2,14 @@
 //!
 //! A process is a [`Live`] one until it is reaped; reaping consumes it, so a process that is gone can't be signalled.
 
+mod as_pid1;
 mod cleanup;
 mod exit;
 mod live;
 mod spawn;
 mod tree;
 
+pub use as_pid1::{STEP, step};
 pub use cleanup::{kill_all, kill_all_but, reap_orphans};
 pub use live::{Ended, Live, Other};
 pub use spawn::{Heard, Launch, Seat, SpawnError, output, spawn, spawn_self, spawn_self_heard, spawn_to_stay};

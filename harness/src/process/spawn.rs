@@ -1,12 +1,12 @@
 //! Starts a command as a container runtime would: own session, default dispositions, empty mask, PID 1 where wanted.
 
 use std::{
-    ffi::{CString, OsStr, OsString},
+    ffi::{CStr, CString, OsStr, OsString},
     fs::File,
     io,
     os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::{ffi::OsStringExt, process::CommandExt},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::{ffi::OsStringExt, net::UnixStream, process::CommandExt},
     },
     path::Path,
     process::{Child, ChildStdin, Command, Stdio},
@@ -24,13 +24,15 @@ use rustix::{io::ioctl_fionbio, process::Pid};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::{Live, Other};
+use super::{Live, Other, as_pid1};
 
 /// Where a command's first process sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seat {
-    /// PID 1 of a PID namespace of its own, as in a container.
+    /// PID 1 of a PID namespace of its own.
     Pid1,
+    /// The same with a /proc that shows the numbers in there, as in a container. It is a little later.
+    Container,
     /// Any other process.
     Ordinary,
 }
@@ -148,7 +150,7 @@ pub async fn spawn(launch: Launch) -> Result<Live, SpawnError> {
 }
 
 fn spawn_here(launch: &Launch) -> Result<Live, SpawnError> {
-    if launch.seat == Seat::Pid1 {
+    if launch.seat != Seat::Ordinary {
         unshare(CloneFlags::CLONE_NEWPID).map_err(|errno| SpawnError::Namespace(errno.into()))?;
     }
     let program = launch.argv.first().cloned().unwrap_or_default();
@@ -172,7 +174,25 @@ fn posix_spawn(launch: &Launch) -> io::Result<Pid> {
         c_string(pair)
     });
     let env = env.collect::<io::Result<Vec<_>>>()?;
+    if launch.seat != Seat::Container {
+        return posix_spawn_with(program, &argv, &env, None, &launch.log);
+    }
+    let (ours, its) = UnixStream::pair()?;
+    let step = [c"termdrill".to_owned(), CString::new(as_pid1::STEP)?];
+    let pid = posix_spawn_with(c"/proc/self/exe", &step, &[], Some(its.as_fd()), &launch.log)?;
+    drop(its);
+    as_pid1::Command { path: c_string(as_pid1::path())?, argv, env }.tell(ours, pid)?;
+    Ok(pid)
+}
 
+/// With this for its standard input, or an empty one.
+fn posix_spawn_with(
+    program: &CStr,
+    argv: &[CString],
+    env: &[CString],
+    input: Option<BorrowedFd<'_>>,
+    log: &File,
+) -> io::Result<Pid> {
     // What we ignore or block must not reach the command: exec keeps both (signal(7)).
     let mut attributes = PosixSpawnAttr::init()?;
     attributes.set_flags(
@@ -183,11 +203,14 @@ fn posix_spawn(launch: &Launch) -> io::Result<Pid> {
     attributes.set_sigdefault(&SigSet::all())?;
     attributes.set_sigmask(&SigSet::empty())?;
     let mut files = PosixSpawnFileActions::init()?;
-    files.add_open(0, "/dev/null", OFlag::O_RDONLY, Mode::empty())?;
-    files.add_dup2(launch.log.as_raw_fd(), 1)?;
-    files.add_dup2(launch.log.as_raw_fd(), 2)?;
+    match input {
+        Some(input) => files.add_dup2(input.as_raw_fd(), 0)?,
+        None => files.add_open(0, "/dev/null", OFlag::O_RDONLY, Mode::empty())?,
+    }
+    files.add_dup2(log.as_raw_fd(), 1)?;
+    files.add_dup2(log.as_raw_fd(), 2)?;
 
-    let pid = posix_spawnp(program, &files, &attributes, &argv, &env)?;
+    let pid = posix_spawnp(program, &files, &attributes, argv, env)?;
     Pid::from_raw(pid.as_raw()).ok_or_else(|| io::Error::other("the kernel gave no pid"))
 }
 
@@ -253,7 +276,7 @@ fn spawn_again(arguments: &[&str], seat: Seat, outputs: impl FnOnce(&mut Command
     }
     let spawned = thread::scope(|scope| {
         let spawner = thread::Builder::new().name("spawn".to_owned()).spawn_scoped(scope, || {
-            if seat == Seat::Pid1 {
+            if seat != Seat::Ordinary {
                 unshare(CloneFlags::CLONE_NEWPID)?;
             }
             command.spawn()

@@ -7,4 +7,5 @@
 mod expect;
 mod rig;
 mod servers;
+mod stops;
 mod wrappers;

@@ -9,7 +9,7 @@ use crate::{
         fate::{Fate, Phase},
         record::Request,
         settings,
-        verdict::{self, Counts},
+        verdict::{Counts, Usual},
     },
     evidence::{Disposition, words::is_shell},
 };
@@ -112,9 +112,9 @@ impl Story<'_> {
 
     /// Where a router sends more than there is somebody to take.
     pub(super) fn for_the_refused(&self) -> Option<String> {
-        let failed_before = verdict::failed_before(&self.observed.requests);
+        let usual = Usual::of(&self.observed.requests);
         let requests = self.observed.requests.iter();
-        let refused = requests.filter(|request| Counts::of(request, &failed_before) == Counts::TurnedAway).count();
+        let refused = requests.filter(|request| Counts::of(request, &usual) == Counts::TurnedAway).count();
         let after = self.observed.requests.iter().filter(|request| request.phase == Phase::After).count();
         let allowed = self.settings.policy.allow_refused.filter(|_| self.settings.routing_lag_ms > 0)?;
         (!allowed.allows(refused as u64, after as u64)).then(|| {

@@ -7,7 +7,7 @@ use crate::{
         fate::{Fate, Phase},
         record::{Observed, Request, Sending},
         settings::{self, Settings},
-        verdict::{self, Counts},
+        verdict::{self, Counts, Cut, Usual},
     },
     evidence::{Disposition, ProcessFacts, Snapshot, words::is_shell},
 };
@@ -76,10 +76,12 @@ impl<'a> Story<'a> {
 
     /// Whether the kernel killed it because PID 1 of its namespace, the top, ended.
     pub(super) fn was_cut(&self, process: &ProcessFacts) -> bool {
-        self.top.is_init()
-            && process.pid != self.top.pid
-            && self.ended_us(process).is_some()
-            && self.status(process).is_none_or(|status| status == Status::SIGKILL)
+        self.cut(process) == Cut::Yes
+    }
+
+    pub(super) fn cut(&self, process: &ProcessFacts) -> Cut {
+        // What ended in the clean-up was not seen to end.
+        self.ended_us(process).map_or(Cut::No, |_| Cut::of(self.observed, process.pid))
     }
 
     /// Whether the top was gone while the app went on.
@@ -191,9 +193,9 @@ impl<'a> Story<'a> {
     }
 
     pub(super) fn lost(&self) -> Vec<&'a Request> {
-        let failed_before = verdict::failed_before(&self.observed.requests);
+        let usual = Usual::of(&self.observed.requests);
         let requests = self.observed.requests.iter();
-        requests.filter(|request| Counts::of(request, &failed_before) == Counts::Lost).collect()
+        requests.filter(|request| Counts::of(request, &usual) == Counts::Lost).collect()
     }
 
     pub(super) fn with_requests(&self) -> String {

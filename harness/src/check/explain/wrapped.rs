@@ -4,7 +4,10 @@ use scenarios::{Signal, Status};
 
 use super::story::{Story, after, label, seat};
 use crate::{
-    check::record::{Cause, Explanation},
+    check::{
+        record::{Cause, Explanation},
+        verdict::Cut,
+    },
     evidence::{
         Disposition,
         words::{called, is_container_init, is_shell, passes_to_group, sets_signals_anew},
@@ -23,6 +26,9 @@ impl Story<'_> {
             let died = self.status(top) == Some(Status::Signal(signal)) && top.sigterm == Disposition::Default;
             if self.top_left_first() || (died && !self.was_received()) {
                 return self.left_first(&went);
+            }
+            if self.cut(self.app) == Cut::Unknown {
+                return self.ended_together(&went);
             }
             if let Some(Status::Signal(other)) = self.status(self.app).filter(|&status| {
                 ![Status::Signal(signal), Status::SIGKILL].contains(&status) && self.second_signal().is_none()
@@ -46,7 +52,14 @@ impl Story<'_> {
             if self.status(self.app) == Some(Status::Signal(signal)) && !self.lost().is_empty() {
                 return Explanation::new(Cause::Died, text).change(self.handler());
             }
-            return Explanation::new(Cause::Ended, text);
+            let told = Explanation::new(Cause::Ended, text);
+            if self.status(self.app) == Some(Status::SIGKILL) && self.second_signal().is_none() {
+                let app = self.name();
+                let change =
+                    format!("let {name} give {app} more time before it kills it, or let {app} be done sooner.");
+                return told.change(change);
+            }
+            return told;
         }
         if self.was_received() {
             let how = format!("{went}. {name} passed it on to {}", self.name());
@@ -57,6 +70,23 @@ impl Story<'_> {
             return self.too_slow(&how, &self.until_sigkill_to_the_top());
         }
         self.stayed(&went)
+    }
+
+    /// They ended together, and what the kernel keeps to itself decides which one took the other with it.
+    fn ended_together(&self, went: &str) -> Explanation {
+        let (app, name) = (self.name(), label(self.top));
+        let received = if self.was_received() {
+            format!(" {name} passed it on to {app}{}.", self.closed().replacen(',', ", which", 1))
+        } else {
+            String::new()
+        };
+        let text = format!(
+            "{went}.{received} {app} and {name} ended together{}: {name} {}; this kernel (before 6.15) does not tell how \
+             {app} ended.",
+            self.with_requests(),
+            self.end(self.top)
+        );
+        Explanation::new(Cause::Unknown, text)
     }
 
     /// The top was gone before the app.

@@ -7,7 +7,7 @@ use crate::check::{
     fate::{Fate, Phase},
     record::{Observed, Record, Request, SeatRecord, Verdict},
     settings, text,
-    verdict::{self, Counts},
+    verdict::{Counts, Usual},
 };
 
 /// How many of the last lines of the output are shown.
@@ -31,9 +31,9 @@ pub(super) fn section(html: &mut String, record: &Record, seat: &SeatRecord, ind
     }
     if observed.unable.is_none() {
         explanation(html, seat);
-        let failed_before = verdict::failed_before(&observed.requests);
+        let usual = Usual::of(&observed.requests);
         let requests: Vec<(Counts, &Request)> =
-            observed.requests.iter().map(|request| (Counts::of(request, &failed_before), request)).collect();
+            observed.requests.iter().map(|request| (Counts::of(request, &usual), request)).collect();
         timeline::figure(html, &record.settings, observed, &requests, index);
         if !requests.is_empty() {
             outcomes(html, observed);

@@ -5,7 +5,10 @@ use std::{cell::Cell, collections::HashMap};
 use worker::clock;
 
 use super::{Load, MS};
-use crate::check::sockets::{self, Reached};
+use crate::check::{
+    exchange::Kind,
+    sockets::{self, Reached},
+};
 
 /// How long the signal waits at most for the server to take the request that is to be in flight.
 const SPANNING_WAIT_NS: u64 = 50 * MS;
@@ -49,7 +52,8 @@ impl Load {
     #[must_use]
     pub fn is_being_read(&self, signal_ns: u64, now_ns: u64) -> bool {
         let sent = self.shared.sent.borrow();
-        let before = || sent.iter().filter(|sent| sent.sent_ns.get() < signal_ns);
+        // Of what comes all the time, which goes on meanwhile, only what was sent before.
+        let before = || sent.iter().filter(|sent| sent.kind != Kind::Arrival || sent.sent_ns.get() < signal_ns);
         if before().all(|sent| sent.was_read()) {
             return false;
         }
@@ -118,7 +122,7 @@ mod tests {
     use std::{net::SocketAddr, rc::Rc};
 
     use super::*;
-    use crate::check::{exchange::Kind, fate::Connection, samples, settings::Settings};
+    use crate::check::{fate::Connection, samples, settings::Settings};
 
     const SIGNAL_NS: u64 = 10_000 * MS;
 
@@ -150,6 +154,19 @@ mod tests {
         assert!(waits(&load, 1_199) && !waits(&load, 1_200));
         sent[0].ended_ns.set(Some(SIGNAL_NS + 450 * MS));
         assert!(!waits(&load, 450), "all is read");
+    }
+
+    #[test]
+    fn a_slow_request_is_waited_for_even_where_the_signal_was_due_before_it() {
+        let (load, sent) = load(&[(1, 0)]);
+        sent[0].sent_ns.set(SIGNAL_NS + MS);
+        assert!(waits(&load, 1) && !waits(&load, 2_000));
+        sent[0].read_ns.set(Some(SIGNAL_NS + 5 * MS));
+        assert!(!waits(&load, 5));
+        // What comes all the time is no reason to wait.
+        let arrives = load.shared.send_now(Kind::Arrival, 0, Connection::New);
+        arrives.sent_ns.set(SIGNAL_NS + 2 * MS);
+        assert!(!waits(&load, 5));
     }
 
     #[test]

@@ -12,12 +12,23 @@ use crate::{
         load::{self, Finished, Held},
         memory::RanOut,
         record::{Client, IdleConnection, Observed, Request},
+        unframed,
     },
     evidence::Kernel,
 };
 
 /// After how long the kernel repeats an attempt to connect that went unanswered (a little less than its second).
 const SYN_AGAIN_US: u64 = 900_000;
+
+/// Whether the kernel's queue of the server was full. On one machine an attempt to connect is answered at once, unless the
+/// kernel drops it for that; what is refused only when it was repeated was dropped before.
+fn found_no_room(connect: &Connect, took_us: u64) -> bool {
+    match connect {
+        Connect::Pending => true,
+        Connect::Refused => took_us >= SYN_AGAIN_US,
+        Connect::Established | Connect::Unable(_) => false,
+    }
+}
 
 impl Run<'_> {
     /// Everything that was observed, after every process was reaped.
@@ -31,6 +42,7 @@ impl Run<'_> {
         self.observed.top_gone_us = ended(Some(self.top_pid)).or(self.observed.top_gone_us);
         self.observed.ends = ends;
         self.observed.end_us = self.micros(gone.end_ns);
+        self.observed.top_was_ending = self.top_was_ending.get();
         (self.observed.output_bytes, self.observed.output) = self.output.so_far();
         self.observed.kernel = self.trace.take().map(|trace| match trace {
             Ok(trace) => trace.finish(self.observed.snapshots(), self.origin_ns),
@@ -45,6 +57,7 @@ impl Run<'_> {
         }
         if let Some(requests) = &gone.requests {
             self.observed.requests = requests.sent.iter().filter_map(|sent| self.request(sent, gone.end_ns)).collect();
+            unframed::settle(self.settings, &mut self.observed);
             self.observed.client = self.client(requests, gone.worst_late_ns);
             self.observed.idle.silent = self.idle(requests.silent());
             self.observed.idle.kept_alive = self.idle(requests.kept_alive());
@@ -71,7 +84,8 @@ impl Run<'_> {
             phase: Phase::of(sent.sent_ns.get(), ended_ns, self.signal_ns),
             fate,
             status: sent.seen.borrow().status,
-            queue_full: sent.seen.borrow().connect != Connect::Established && took_us >= SYN_AGAIN_US,
+            unframed_bytes: Some(sent.seen.borrow()).filter(|seen| seen.is_unframed).map(|seen| seen.received_bytes),
+            queue_full: found_no_room(&sent.seen.borrow().connect, took_us),
         })
     }
 
@@ -99,6 +113,24 @@ impl Run<'_> {
             closed_us,
             dropped_us,
             blocked_others: held.blocked_others.get(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_answers_nothing_to_found_no_room_however_long_it_was_waited_for() {
+        for (connect, took_us, full) in [
+            (Connect::Pending, 500_000, true),
+            (Connect::Pending, 2_000_000, true),
+            (Connect::Refused, 100, false),
+            (Connect::Refused, 1_010_000, true),
+            (Connect::Established, 2_000_000, false),
+        ] {
+            assert_eq!(found_no_room(&connect, took_us), full, "{connect:?} {took_us}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Looks that are taken at the processes of a drill and at the port while it goes on.
 
+use std::rc::Rc;
+
 use worker::clock;
 
 use super::{Run, own_pid, plan::MS};
@@ -41,6 +43,18 @@ impl Run<'_> {
             Look::AtEnd => &mut self.observed.at_end,
         };
         *place = Some(snapshot);
+    }
+
+    /// Notes, when the app has ended, whether the first process is on its way out: PID 1 is when the kernel kills the rest
+    /// with it, and one that has killed its app by itself is not yet.
+    pub(super) fn watch_app(&mut self) {
+        let (top, app) = (self.top_pid, self.observed.app_pid.filter(|&app| app != self.top_pid));
+        let Some(ends) = app.and_then(Other::open).and_then(|app| app.watch().ok()) else { return };
+        let was_ending = Rc::clone(&self.top_was_ending);
+        self.tasks.spawn_local(async move {
+            ends.await;
+            was_ending.set(Some(process::is_dying(top)));
+        });
     }
 
     /// How long the signal, planned for `signal_ns`, waits before it is looked again, where it does: for requests that were

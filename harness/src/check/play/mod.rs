@@ -5,7 +5,7 @@ mod look;
 mod plan;
 mod send;
 
-use std::{collections::VecDeque, fs::File, net::SocketAddr, process::id};
+use std::{cell::Cell, collections::VecDeque, fs::File, net::SocketAddr, process::id, rc::Rc};
 
 use scenarios::{Schedule, Signal};
 use tokio::task::{JoinSet, yield_now};
@@ -99,6 +99,7 @@ struct Run<'a> {
     signal_ns: Option<u64>,
     /// The port, to see when it is closed.
     listening: Option<Listening>,
+    top_was_ending: Rc<Cell<Option<bool>>>,
     observed: Observed,
 }
 
@@ -113,7 +114,7 @@ impl<'a> Run<'a> {
     async fn start(settings: &'a Settings, seat: Seat, recording: Recording) -> anyhow::Result<Run<'a>> {
         let port = start::port(settings.port)?;
         let seat = match seat {
-            Seat::Pid1 => process::Seat::Pid1,
+            Seat::Pid1 => process::Seat::Container,
             Seat::Process => process::Seat::Ordinary,
         };
         // What there is before the command is started is what it may use up.
@@ -135,6 +136,7 @@ impl<'a> Run<'a> {
             origin_ns: at_ns,
             signal_ns: None,
             listening: None,
+            top_was_ending: Rc::default(),
             observed: Observed { port, ..Observed::default() },
         };
         run.observed.top_pid = Some(run.top_pid);
@@ -331,33 +333,31 @@ impl<'a> Run<'a> {
             (Moment::LookBefore, load) => {
                 self.look(Look::Before);
                 self.observed.app_pid = self.app();
+                self.watch_app();
                 if let Some(load) = load {
                     load.note_reached(&sockets::reached(self.observed.port));
                 }
             }
             // A drill whose command is gone sends nothing.
             (Moment::Signal, load) if self.top.as_ref().is_some_and(|top| !top.has_ended()) => {
-                if let (Some(load), true) = (load, self.settings.slow_requests.is_empty()) {
+                let spans = self.settings.slow_requests.is_empty() && !self.settings.router_stops_first();
+                if let (Some(load), true) = (load, spans) {
                     load.send_spanning().await?;
                 }
                 self.signal_ns = Some(clock::now_ns());
-                let pids = self.send(self.settings.signal, self.settings.to);
-                self.observed.signal = Some(Sending { signal: self.settings.signal, at_us: 0, pids });
+                let sent = self.send(self.settings.signal, self.settings.to);
+                self.observed.unable = sent.unable(self.settings.signal);
+                self.observed.signal = Some(Sending { signal: self.settings.signal, at_us: 0, pids: sent.pids });
             }
             (Moment::SecondSignal, _) => {
-                if let (Some(second), Some(_), Some(_)) = (self.settings.second_signal, &self.top, self.signal_ns) {
+                if let (Some(second), true) = (self.settings.second_signal, self.is_there_for(self.settings.to)) {
                     let at_us = self.micros(clock::now_ns());
-                    let pids = self.send(second.signal, self.settings.to);
-                    self.observed.second_signal = Some(Sending { signal: second.signal, at_us, pids });
+                    self.observed.second_signal = self.send(second.signal, self.settings.to).at(second.signal, at_us);
                 }
             }
-            (Moment::Sigkill, _) => {
-                let to_all = self.settings.kill_to != Target::Top && !process::descendants(own_pid()).is_empty();
-                if self.signal_ns.is_some() && (self.top.is_some() || to_all) {
-                    let at_us = self.micros(clock::now_ns());
-                    let pids = self.send(Signal::KILL, self.settings.kill_to);
-                    self.observed.sigkill = Some(Sending { signal: Signal::KILL, at_us, pids });
-                }
+            (Moment::Sigkill, _) if self.is_there_for(self.settings.kill_to) => {
+                let at_us = self.micros(clock::now_ns());
+                self.observed.sigkill = self.send(Signal::KILL, self.settings.kill_to).at(Signal::KILL, at_us);
             }
             (Moment::LookAfter, _) => self.look(Look::After),
             (Moment::LookBeforeSigkill, _) if self.top.is_some() => self.look(Look::BeforeSigkill),
@@ -368,6 +368,13 @@ impl<'a> Run<'a> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether another signal finds somebody: the first one was sent, and the first process is there, or one of those that
+    /// it is sent to besides.
+    fn is_there_for(&self, to: Target) -> bool {
+        let others = || to != Target::Top && !process::descendants(own_pid()).is_empty();
+        self.signal_ns.is_some() && (self.top.is_some() || others())
     }
 
     fn reap(&mut self) {

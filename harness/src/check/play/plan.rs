@@ -71,24 +71,28 @@ impl Plan {
 
     /// All moments, in order.
     pub(super) fn moments(&self, settings: &Settings, is_ready: bool) -> Vec<(u64, Moment)> {
-        // A search for the shortest grace period tries ones that the preStop hook uses up.
+        // The preStop hook may use all of it up.
         let signal_ns = self.signal_ns.min(self.deadline_ns);
-        let mut moments = vec![
-            (signal_ns.saturating_sub(LOOK_BEFORE_NS), Moment::LookBefore),
+        let mut moments = Vec::new();
+        // What is to be in flight or open comes from a router, which may have stopped before the signal. At the same moment
+        // it comes first.
+        let last_ns = signal_ns.min(self.arrivals_end_ns);
+        let before = |time_ns: u64| last_ns.saturating_sub(time_ns).max(self.ready_ns).min(signal_ns);
+        if is_ready && !(settings.router_stops_first() && self.arrivals_end_ns < self.ready_ns) {
+            moments.extend([(before(IDLE_BEFORE_NS), Moment::OpenIdle), (before(SLOW_BEFORE_NS), Moment::SendSlow)]);
+        }
+        moments.extend([
+            (signal_ns.saturating_sub(LOOK_BEFORE_NS).max(self.ready_ns).min(signal_ns), Moment::LookBefore),
             (signal_ns, Moment::Signal),
             (self.signal_ns + LOOK_AFTER_NS, Moment::LookAfter),
             (self.deadline_ns.saturating_sub(LOOK_BEFORE_NS), Moment::LookBeforeSigkill),
             (self.deadline_ns, Moment::Sigkill),
-        ];
+        ]);
         if let Some(second) = settings.second_signal {
             moments.push((self.signal_ns + second.after_ms * MS, Moment::SecondSignal));
         }
         if is_ready {
-            moments.extend([
-                (self.signal_ns.saturating_sub(IDLE_BEFORE_NS).max(self.ready_ns), Moment::OpenIdle),
-                (signal_ns.saturating_sub(SLOW_BEFORE_NS).max(self.ready_ns), Moment::SendSlow),
-                (self.signal_ns + self.hold_idle_ns(settings), Moment::GiveUpIdle),
-            ]);
+            moments.push((self.signal_ns + self.hold_idle_ns(settings), Moment::GiveUpIdle));
         }
         // A router that sends nothing any more does not do it on a connection that it kept either.
         if is_ready && self.signal_ns + REUSE_NS <= self.arrivals_end_ns {
@@ -137,6 +141,51 @@ mod tests {
             assert_eq!(given_up_ms(&given.with_grace(grace_ms)), up_ms, "{grace_ms}");
             assert_eq!(given_up_ms(&given.with_grace(2_500).with_grace(grace_ms)), up_ms, "{grace_ms}");
         }
+    }
+
+    /// When something is done after readiness, in milliseconds.
+    fn when_ms(settings: &Settings, wanted: Moment) -> Option<u64> {
+        let moments = Plan::new(settings, 0, 5_000 * MS).moments(settings, true);
+        moments.iter().find(|(_, moment)| *moment == wanted).map(|(at_ns, _)| (at_ns / MS) - 5_000)
+    }
+
+    #[test]
+    fn what_is_to_be_in_flight_is_sent_before_the_signal_however_soon_that_is() {
+        for after_ms in [0, 1, 50, 2_000] {
+            let settings = Settings { signal_at: SignalAt::AfterReady(after_ms), ..samples::settings() };
+            let moments = Plan::new(&settings, 0, 5_000 * MS).moments(&settings, true);
+            let place = |wanted| moments.iter().position(|(_, moment)| *moment == wanted);
+            for before in [Moment::OpenIdle, Moment::SendSlow, Moment::LookBefore] {
+                assert!(place(before) < place(Moment::Signal), "{before:?} at {after_ms}: {moments:?}");
+            }
+        }
+        // Ready only just when the signal is due, or a moment later.
+        let due = Settings { signal_at: SignalAt::AfterStart(4_900), ..samples::settings() };
+        let moments = Plan::new(&due, 0, 5_000 * MS).moments(&due, true);
+        let order: Vec<Moment> = moments.iter().map(|(_, moment)| *moment).collect();
+        let place = |wanted| order.iter().position(|moment| *moment == wanted);
+        assert!(place(Moment::SendSlow) < place(Moment::Signal), "{order:?}");
+    }
+
+    #[test]
+    fn a_router_that_stops_before_the_signal_sends_nothing_more() {
+        let with = |pre_stop_ms, routing_lag_ms| Settings { pre_stop_ms, routing_lag_ms, ..samples::settings() };
+        // The stop begins 2 s after readiness.
+        for (pre_stop_ms, lag_ms, slow_ms, idle_ms, signal_ms) in [
+            (0, 0, 1_900, 1_000, 2_000),
+            (0, 1_000, 1_900, 1_000, 2_000),
+            (5_000, 1_000, 2_900, 2_000, 7_000),
+            (5_000, 0, 1_900, 1_000, 7_000),
+            (500, 1_000, 2_400, 1_500, 2_500),
+        ] {
+            let settings = with(pre_stop_ms, lag_ms);
+            let found = [Moment::SendSlow, Moment::OpenIdle, Moment::Signal].map(|moment| when_ms(&settings, moment));
+            assert_eq!(found, [slow_ms, idle_ms, signal_ms].map(Some), "{pre_stop_ms} {lag_ms}");
+            assert_eq!(settings.router_stops_first(), lag_ms < pre_stop_ms, "{pre_stop_ms} {lag_ms}");
+        }
+        // The stop began while it booted, and the router had stopped before it was ready.
+        let booting = Settings { signal_at: SignalAt::AfterStart(1_000), ..with(5_000, 1_000) };
+        assert_eq!(when_ms(&booting, Moment::SendSlow), None);
     }
 
     #[test]

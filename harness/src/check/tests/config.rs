@@ -2,7 +2,7 @@ use scenarios::Signal;
 
 use super::{APP, OK, report::record, row};
 use crate::{
-    check::{args::Options, config, samples::drill, settings::Seat},
+    check::{args::Options, config, profiles::Target, samples::drill, settings::Seat},
     evidence::Disposition::Caught,
 };
 
@@ -139,6 +139,23 @@ fn a_profile_is_what_holds_until_an_option_says_otherwise() {
     assert!(settings.policy.allow_refused.is_some(), "its routing lag is known, so what is refused is judged");
     let own = Options { grace: Some(5_000), ..kubernetes };
     assert_eq!(own.settings(vec!["x".to_owned()]).unwrap().grace_ms, 5_000);
+}
+
+#[test]
+fn whom_sigkill_goes_to_is_what_the_platform_says() {
+    let whom = |profile: Option<&str>, to: Option<Target>| {
+        let options = Options { profile: profile.map(str::to_owned), to, ..Options::default() };
+        let settings = options.settings(vec!["x".to_owned()]).unwrap();
+        (settings.to, settings.kill_to)
+    };
+    for (profile, to, both) in [
+        (None, None, (Target::Top, Target::Top)),
+        (None, Some(Target::All), (Target::All, Target::All)),
+        (Some("heroku"), Some(Target::Top), (Target::Top, Target::All)),
+        (Some("docker"), Some(Target::All), (Target::All, Target::Top)),
+    ] {
+        assert_eq!(whom(profile, to), both, "{profile:?} {to:?}");
+    }
 }
 
 #[test]

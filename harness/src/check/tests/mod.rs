@@ -1,6 +1,7 @@
 //! Judgement, explanation and text of drills written by hand.
 
 mod config;
+mod ends;
 mod explain;
 mod grace;
 mod html;

@@ -77,7 +77,7 @@ fn pairs() -> Vec<(&'static str, Record)> {
             &[
                 row(TINI, WaitedFor, C143, Some(6)),
                 row(SH, Default, TERMED, Some(2)),
-                row(APP, Caught, KILLED, Some(5)),
+                row(APP, Caught, KILLED, pid1.then_some(5)),
             ],
         ))
     };

@@ -146,10 +146,56 @@ fn what_our_own_side_could_not_do_is_no_failure_of_the_server_and_no_pass() {
     // What found no room in the kernel's queue says that too much was sent.
     let mut full = drill(true, &[row(APP, Caught, OK, Some(700))]).served(5).request(100, 1100, Fate::Refused, None);
     full.requests.last_mut().unwrap().queue_full = true;
-    assert_eq!(verdict::judge(&settings(), &full).verdict, Verdict::Inconclusive);
+    let said = |full: &Observed| {
+        let judgement = verdict::judge(&settings(), full);
+        assert_eq!(judgement.verdict, Verdict::Inconclusive);
+        judgement.reasons.concat()
+    };
+    assert!(said(&full).contains("did not accept fast enough") && !said(&full).contains("too slow"), "{}", said(&full));
+    // Our own side is to blame, too, only where it was late.
+    full.client.left_out = 2;
+    assert!(said(&full).contains("the machine was too slow, too"), "{}", said(&full));
     // What was lost was lost all the same.
     let failed = verdict::judge(&settings(), &observed.request(-50, 5, Fate::Reset, None));
     assert_eq!((failed.verdict, failed.lost), (Verdict::Fail, 1));
+}
+
+#[test]
+fn what_fails_after_the_signal_as_it_did_before_is_nothing_new() {
+    let drained = || drill(true, &[row(APP, Caught, OK, Some(700))]).closed(500);
+    // How requests before the signal and from then on are answered, each as one letter: served, or failed.
+    let answered = |before: &str, since: &str| {
+        let of = |letter| match letter {
+            's' => (Fate::Completed, Some(200)),
+            _ => (Fate::Completed5xx, Some(500)),
+        };
+        let early = (1i64..).zip(before.chars().rev()).collect::<Vec<_>>().into_iter().rev();
+        let early = early.fold(drained(), |drill, (count, letter)| {
+            let (fate, status) = of(letter);
+            drill.request(-20 * count, -20 * count + 2, fate, status)
+        });
+        let drill = (0i64..).zip(since.chars()).fold(early, |drill, (count, letter)| {
+            let (fate, status) = of(letter);
+            drill.request(20 * count - 1, 20 * count + 2, fate, status)
+        });
+        let judgement = verdict::judge(&settings(), &drill);
+        (judgement.verdict, judgement.lost)
+    };
+    for (what, before, since, lost) in [
+        ("it warmed up", "fsssssssssssssssssss", "fffff", 5),
+        ("for some time", "ffffssssssssssssssss", "f", 1),
+        ("one of many before, and all since", "sssssfssssssssssssss", "ffffffffffff", 12),
+        ("one of many before, and two at once since", "sssssfssssssssssssss", "ff", 2),
+        ("one of many before, and one since", "sssssfssssssssssssss", "fsssss", 0),
+        ("each second one", "sfsfsfsf", "ffsfs", 0),
+        ("each second one, and then each", "sfsfsfsfsfsfsfsf", "ffffffffff", 0),
+        ("each third one, and then each", "ssfssfssfssf", "ffffffffff", 10),
+        ("all of them", "ffff", "fff", 0),
+        ("none before", "ssssssss", "f", 1),
+    ] {
+        let verdict = if lost > 0 { Verdict::Fail } else { Verdict::Pass };
+        assert_eq!(answered(before, since), (verdict, lost), "{what}");
+    }
 }
 
 #[test]
@@ -167,6 +213,13 @@ fn what_is_said_beside_the_verdict() {
     waits.idle.silent.blocked_others = true;
     assert!(!says(&waits.clone().request(50, 900, Fate::AcceptedNeverServed, None), "kept others waiting"));
     assert!(says(&waits.request(50, 310, Fate::Completed, Some(200)), "kept others waiting"));
+
+    // A router that has stopped before the signal leaves nothing in flight, whatever is asked for.
+    let none = drill(true, &[row(APP, Caught, OK, Some(1))]).served(3);
+    assert!(says(&none, "see --slow-request"));
+    let slept = Settings { pre_stop_ms: 5_000, ..settings() };
+    let remarks = verdict::judge(&slept, &none).remarks.concat();
+    assert!(remarks.contains("the router had stopped") && !remarks.contains("--slow-request"), "{remarks}");
 
     // Who was at work until after an idle connection was given up did not wait for that one.
     let mut ends = drill(true, &[row(APP, Caught, OK, Some(1_900))]).closed(5);

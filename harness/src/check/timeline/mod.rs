@@ -8,7 +8,7 @@ use self::scale::Scale;
 use super::{
     fate::Fate,
     record::{Observed, Request},
-    verdict::{self, Counts},
+    verdict::{Counts, Usual},
 };
 use crate::report::{
     Screen,
@@ -68,7 +68,7 @@ pub fn draw(screen: Screen, observed: &Observed) -> String {
     let events = events(screen, observed);
     let scale = Scale::over(screen, [(observed, &events[..])]);
     let mut text = axis(scale);
-    let failed_before = verdict::failed_before(&observed.requests);
+    let usual = Usual::of(&observed.requests);
     let rows = [
         ("served", GOOD, Counts::Served),
         ("as before", CAUTION, Counts::AsBefore),
@@ -77,7 +77,7 @@ pub fn draw(screen: Screen, observed: &Observed) -> String {
         ("lost", BAD, Counts::Lost),
     ];
     let columns = rows.map(|(_, _, wanted)| {
-        let of = |request: &&Request| Counts::of(request, &failed_before) == wanted;
+        let of = |request: &&Request| Counts::of(request, &usual) == wanted;
         let mut columns = vec![0u32; scale.columns];
         observed.requests.iter().filter(of).for_each(|request| columns[scale.column(request.sent_us)] += 1);
         columns
