@@ -15,7 +15,7 @@ use worker::clock;
 /// The variable that tells how to be a server.
 pub(super) const HABITS: &str = "CHECK_SERVER";
 
-/// How long `/slow` takes.
+/// How long `/slow` takes, unless the habit `slow` says how many milliseconds.
 pub(super) const SLOW: Duration = Duration::from_millis(500);
 
 /// The command that is this server.
@@ -63,7 +63,7 @@ fn serve(mut stream: TcpStream, spoilt: Option<&str>) {
         }
     }
     if request.starts_with(b"GET /slow") {
-        clock::block_for(SLOW);
+        clock::block_for(number("slow").map_or(SLOW, Duration::from_millis));
     }
     if let Some(how) = spoilt {
         return spoil(&stream, how);
@@ -126,8 +126,9 @@ fn be_a_server() {
             match listener.accept() {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(false).unwrap();
-                    // Nobody who says nothing keeps it from ending.
-                    stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+                    // Nobody who says nothing keeps it from ending. Under load a client may be late for longer than that.
+                    let patience = Duration::from_millis(number("patience").unwrap_or(300));
+                    stream.set_read_timeout(Some(patience)).unwrap();
                     count += 1;
                     let due = number("every").is_some_and(|every| count.is_multiple_of(every))
                         || habit("after").is_some() && until_ns.is_some();
