@@ -80,7 +80,8 @@ fn check(name: &str, habits: &str, options: &[&str], command: &[String]) -> Opti
     let seat = record(&ended).seats.remove(0);
     let ran_out = seat.observed.memory.as_ref().unwrap_or_else(|| panic!("{name}: {}", told(&seat)));
     assert!(ran_out.cgroup && ran_out.by_command && ran_out.total_bytes == LIMIT, "{ran_out:?}");
-    assert!(ran_out.held_bytes > LIMIT / 2 && ran_out.left_bytes > 0, "{ran_out:?}");
+    // Where the look comes too late, the kernel has ended it, and nothing was left.
+    assert!(ran_out.held_bytes > LIMIT / 2 && ran_out.left_bytes < LIMIT / 4, "{ran_out:?}");
     assert_eq!(seat.observed.exit, Some(Status::SIGKILL));
     Some(seat)
 }
