@@ -161,6 +161,14 @@ impl Looks {
         let pool = self.pools.iter().min_by_key(|(_, at_start)| at_start.available)?;
         (cgroup.kills()? > *before).then(|| Found::of(pool, 0, true))
     }
+
+    /// What is known in the end, after this was found in time or not. What was killed by the kernel just before we did it held
+    /// nothing any more.
+    fn all_in_all(&self, found: Option<Found>) -> Option<Found> {
+        let killed = self.killed();
+        let by_kernel = killed.is_some();
+        found.map(|found| Found { by_kernel: found.by_kernel || by_kernel, ..found }).or(killed)
+    }
 }
 
 impl Found {
@@ -212,8 +220,7 @@ impl Guard {
     /// the kernel may have been faster than we were.
     #[must_use]
     pub fn ran_out(&self) -> Option<(u64, RanOut)> {
-        let found = self.found.get().copied().or_else(|| self.looks.killed())?;
-        Some(found.told(largest_ended()))
+        Some(self.looks.all_in_all(self.found.get().copied())?.told(largest_ended()))
     }
 }
 
@@ -343,9 +350,10 @@ mod tests {
         let pools = vec![machine, (Pool::Cgroup(cgroup.clone()), level)];
         let looks = Looks { pools, kills: Some((cgroup, 3)) };
         assert!(looks.low().is_none() && looks.killed().is_none());
+        assert!(looks.all_in_all(None).is_none());
         write("memory.events", "oom_kill 4\n");
         assert!(looks.low().is_none(), "there is enough again");
-        let (_, ran_out) = looks.killed().unwrap().told(250 * MB);
+        let (_, ran_out) = looks.all_in_all(None).unwrap().told(250 * MB);
         assert_eq!(
             ran_out.words(),
             "it used up the memory, and was killed: 0 MB of the 314 MB that this cgroup may have were left, and its \
@@ -356,8 +364,15 @@ mod tests {
         assert!(!ran_out.by_command && ran_out.held_bytes == 10 * MB, "{ran_out:?}");
         // In time, the largest that ever ended does not matter.
         write("memory.current", &(290 * MB).to_string());
-        let (_, ran_out) = Found { held_bytes: 260 * MB, ..looks.low().unwrap() }.told(1_000 * MB);
-        assert_eq!((ran_out.held_bytes, ran_out.left_bytes, ran_out.by_command), (260 * MB, 10 * MB, true));
+        let in_time = Found { held_bytes: 260 * MB, ..looks.low().unwrap() };
+        let told = |found: Found| {
+            let (_, ran_out) = found.told(1_000 * MB);
+            (ran_out.held_bytes, ran_out.left_bytes, ran_out.by_command)
+        };
+        assert_eq!(told(in_time), (260 * MB, 10 * MB, true));
+        // Both at once: it was on its way out when we looked.
+        let at_once = Found { held_bytes: 0, ..in_time };
+        assert_eq!(told(looks.all_in_all(Some(at_once)).unwrap()), (1_000 * MB, 10 * MB, true));
     }
 
     #[test]

@@ -74,8 +74,8 @@ fn check(name: &str, habits: &str, options: &[&str], command: &[String]) -> Opti
     let options = [&["--as", "process"], options].concat();
     let mut asked = rig.wrapped(&without_root::words(&wrapper), &words(&options, command));
     let running = rig.start(asked.env(server::HABITS, habits));
-    // At the latest two seconds after its start it has begun to eat.
-    let ended = running.wait_for(Duration::from_secs(2) + REPORT).unwrap_or_else(|| panic!("{name}: no report"));
+    // At the latest two seconds after its start it has begun to eat, and it takes another one or two.
+    let ended = running.wait_for(Duration::from_secs(4) + REPORT).unwrap_or_else(|| panic!("{name}: no report"));
     rig.assert_nothing_left(&Default::default(), name);
     let seat = record(&ended).seats.remove(0);
     let ran_out = seat.observed.memory.as_ref().unwrap_or_else(|| panic!("{name}: {}", told(&seat)));

@@ -106,8 +106,10 @@ fn be_a_server() {
             clock::block_for(Duration::from_millis(after_ms));
             let mut eaten = Vec::new();
             loop {
-                // Only what is written to is really taken.
+                // Only what is written to is really taken. Not at once: the kernel would kill it before anybody can look,
+                // and while the last threads of it end, whoever else needs a page.
                 eaten.push(vec![1u8; 1 << 20]);
+                clock::block_for(Duration::from_millis(3));
             }
         });
     }
