@@ -18,6 +18,9 @@ pub(super) const HABITS: &str = "CHECK_SERVER";
 /// How long `/slow` takes, unless the habit `slow` says how many milliseconds.
 pub(super) const SLOW: Duration = Duration::from_millis(500);
 
+/// How long after the signal `after` begins to spoil answers: what was sent just before it is not to be among them.
+const AFTER: Duration = Duration::from_millis(500);
+
 /// The command that is this server.
 pub(super) fn command() -> Vec<String> {
     let program = env::current_exe().unwrap().into_os_string().into_string().unwrap();
@@ -115,14 +118,16 @@ fn be_a_server() {
     }
 
     let (mut count, mut in_flight) = (0u64, Vec::new());
-    let mut until_ns = None;
+    let (mut until_ns, mut spoilt_from_ns) = (None, u64::MAX);
     loop {
         let limit = until_ns.map(|until_ns: u64| Duration::from_nanos(until_ns.saturating_sub(clock::now_ns())));
         let limit = limit.map(|limit| Timespec::try_from(limit).unwrap());
         let mut polled = [PollFd::new(&listener, PollFlags::IN), PollFd::new(&told, PollFlags::IN)];
         let _ = poll(&mut polled[..if until_ns.is_some() { 1 } else { 2 }], limit.as_ref());
         if until_ns.is_none() && matches!(told.read(&mut [0; 8]), Ok(1..)) {
-            until_ns = Some(clock::now_ns() + number("linger").unwrap_or(0) * 1_000_000);
+            let now_ns = clock::now_ns();
+            until_ns = Some(now_ns + number("linger").unwrap_or(0) * 1_000_000);
+            spoilt_from_ns = now_ns + AFTER.as_nanos() as u64;
         }
         loop {
             match listener.accept() {
@@ -133,7 +138,7 @@ fn be_a_server() {
                     stream.set_read_timeout(Some(patience)).unwrap();
                     count += 1;
                     let due = number("every").is_some_and(|every| count.is_multiple_of(every))
-                        || habit("after").is_some() && until_ns.is_some();
+                        || habit("after").is_some() && spoilt_from_ns <= clock::now_ns();
                     let how = habit("how").filter(|_| due);
                     in_flight.retain(|served: &thread::JoinHandle<()>| !served.is_finished());
                     in_flight.push(thread::spawn(move || serve(stream, how.as_deref())));
