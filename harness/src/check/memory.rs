@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 use worker::clock;
 
@@ -108,9 +109,88 @@ fn reserve(at_start: Level) -> u64 {
 /// Watches over the memory until this is dropped.
 #[derive(Debug)]
 pub struct Guard {
-    ran_out: Arc<OnceLock<(u64, RanOut)>>,
+    looks: Looks,
+    found: Arc<OnceLock<Found>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What is looked at.
+#[derive(Clone, Debug)]
+struct Looks {
+    /// Each pool, and what there was at the start.
+    pools: Vec<(Pool, Level)>,
+    /// The cgroup that we are in, and how many of its processes the kernel had killed before.
+    kills: Option<(Cgroup, u64)>,
+}
+
+/// Memory that was found to have run out.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    at_ns: u64,
+    held_bytes: u64,
+    left_bytes: u64,
+    total_bytes: u64,
+    cgroup: bool,
+    /// How much was taken since the start, by whomever.
+    taken_bytes: u64,
+    /// The kernel had killed somebody before it was seen that there was little left.
+    by_kernel: bool,
+}
+
+impl Looks {
+    fn begin() -> Looks {
+        let own = cgroup::own();
+        let kills = own.first().and_then(|cgroup| Some((cgroup.clone(), cgroup.kills()?)));
+        let pools = std::iter::once(Pool::Machine).chain(own.into_iter().map(Pool::Cgroup));
+        // A cgroup without a limit is none.
+        Looks { pools: pools.filter_map(|pool| pool.level().map(|level| (pool, level))).collect(), kills }
+    }
+
+    /// Whether there is little left of a pool.
+    fn low(&self) -> Option<Found> {
+        let mut levels = self.pools.iter().filter_map(|pool| Some((pool, pool.0.level()?)));
+        let (pool, now) = levels.find(|((_, at_start), now)| now.available < reserve(*at_start))?;
+        Some(Found::of(pool, now.available, false))
+    }
+
+    /// Whether the kernel has killed a process in our cgroup since the start, for want of memory. By now there is enough
+    /// again: what ran out is what there was least of.
+    fn killed(&self) -> Option<Found> {
+        let (cgroup, before) = self.kills.as_ref()?;
+        let pool = self.pools.iter().min_by_key(|(_, at_start)| at_start.available)?;
+        (cgroup.kills()? > *before).then(|| Found::of(pool, 0, true))
+    }
+
+    /// What is known in the end, after this was found in time or not. What was killed by the kernel just before we did it held
+    /// nothing any more.
+    fn all_in_all(&self, found: Option<Found>) -> Option<Found> {
+        let killed = self.killed();
+        let by_kernel = killed.is_some();
+        found.map(|found| Found { by_kernel: found.by_kernel || by_kernel, ..found }).or(killed)
+    }
+}
+
+impl Found {
+    fn of((pool, at_start): &(Pool, Level), left_bytes: u64, by_kernel: bool) -> Found {
+        Found {
+            at_ns: clock::now_ns(),
+            held_bytes: 0,
+            left_bytes,
+            total_bytes: at_start.total,
+            cgroup: *pool != Pool::Machine,
+            taken_bytes: at_start.available.saturating_sub(left_bytes),
+            by_kernel,
+        }
+    }
+
+    /// The same as it is told. What the kernel killed held nothing any more when it was looked, but it was the largest that ended.
+    fn told(self, largest_ended: u64) -> (u64, RanOut) {
+        let Found { at_ns, held_bytes, left_bytes, total_bytes, cgroup, taken_bytes, by_kernel } = self;
+        let held_bytes = if by_kernel { held_bytes.max(largest_ended) } else { held_bytes };
+        let by_command = 2 * held_bytes >= taken_bytes;
+        (at_ns, RanOut { at_us: 0, held_bytes, left_bytes, total_bytes, cgroup, by_command })
+    }
 }
 
 impl Guard {
@@ -120,39 +200,27 @@ impl Guard {
     /// # Errors
     /// There can be no thread.
     pub fn start() -> std::io::Result<Guard> {
-        let (ran_out, is_over) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
-        let pools = std::iter::once(Pool::Machine).chain(cgroup::own().into_iter().map(Pool::Cgroup));
-        let watched: Vec<(Pool, Level)> = pools.filter_map(|pool| pool.level().map(|level| (pool, level))).collect();
-        let (told, stop) = (Arc::clone(&ran_out), Arc::clone(&is_over));
+        let (looks, found, is_over) = (Looks::begin(), Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
+        let (watched, first, stop) = (looks.clone(), Arc::clone(&found), Arc::clone(&is_over));
         let watch = move || {
             // Others that compete for the processors must not keep this from being in time.
             clock::prefer_realtime();
             while !stop.load(Ordering::Relaxed) {
-                for (pool, at_start) in &watched {
-                    if let Some(now) = pool.level().filter(|now| now.available < reserve(*at_start)) {
-                        let (at_ns, held_bytes) = (clock::now_ns(), kill_below());
-                        let ran_out = RanOut {
-                            at_us: 0,
-                            held_bytes,
-                            left_bytes: now.available,
-                            total_bytes: now.total,
-                            cgroup: *pool != Pool::Machine,
-                            by_command: 2 * held_bytes >= at_start.available.saturating_sub(now.available),
-                        };
-                        let _ = told.set((at_ns, ran_out));
-                    }
+                if let Some(found) = watched.low().or_else(|| watched.killed()) {
+                    let _ = first.set(Found { held_bytes: kill_below(), ..found });
                 }
                 clock::block_for(LOOK);
             }
         };
         let thread = thread::Builder::new().name("memory".to_owned()).spawn(watch)?;
-        Ok(Guard { ran_out, is_over, thread: Some(thread) })
+        Ok(Guard { looks, found, is_over, thread: Some(thread) })
     }
 
-    /// Whether the memory ran out, with when that was in nanoseconds of CLOCK_MONOTONIC.
+    /// Whether the memory ran out, with when that was in nanoseconds of CLOCK_MONOTONIC. The processes have ended by now, and
+    /// the kernel may have been faster than we were.
     #[must_use]
     pub fn ran_out(&self) -> Option<(u64, RanOut)> {
-        self.ran_out.get().cloned()
+        Some(self.looks.all_in_all(self.found.get().copied())?.told(largest_ended()))
     }
 }
 
@@ -172,6 +240,11 @@ fn kill_below() -> u64 {
     let held = below.iter().map(|process| resident(process.pid())).sum();
     below.iter().for_each(Other::kill);
     held
+}
+
+/// How much memory the largest process held that has ended below this one, in bytes (`ru_maxrss`, getrusage(2)).
+fn largest_ended() -> u64 {
+    getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0, |usage| usage.max_rss().max(0).cast_unsigned() * 1024)
 }
 
 /// How much memory a process holds, in bytes (`VmRSS`, proc_pid_status(5)).
@@ -261,6 +334,45 @@ mod tests {
         );
         let by_others = RanOut { held_bytes: 0, cgroup: false, by_command: false, ..ran_out };
         assert!(by_others.words().starts_with("the memory ran out, and was killed: "), "{}", by_others.words());
+    }
+
+    /// What a look at the memory is too late for is found all the same, and told in the same words.
+    #[test]
+    fn what_the_kernel_killed_first_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("memory.max", &(300 * MB).to_string());
+        write("memory.current", &(20 * MB).to_string());
+        write("memory.events", "oom_kill 3\n");
+        let cgroup = Cgroup::version_two(folder.path());
+        let level = cgroup.level().unwrap();
+        let machine = (Pool::Machine, Level { total: 16_000 * MB, available: 12_000 * MB });
+        let pools = vec![machine, (Pool::Cgroup(cgroup.clone()), level)];
+        let looks = Looks { pools, kills: Some((cgroup, 3)) };
+        assert!(looks.low().is_none() && looks.killed().is_none());
+        assert!(looks.all_in_all(None).is_none());
+        write("memory.events", "oom_kill 4\n");
+        assert!(looks.low().is_none(), "there is enough again");
+        let (_, ran_out) = looks.all_in_all(None).unwrap().told(250 * MB);
+        assert_eq!(
+            ran_out.words(),
+            "it used up the memory, and was killed: 0 MB of the 314 MB that this cgroup may have were left, and its \
+             processes held 262 MB"
+        );
+        // It was somebody else's.
+        let (_, ran_out) = looks.killed().unwrap().told(10 * MB);
+        assert!(!ran_out.by_command && ran_out.held_bytes == 10 * MB, "{ran_out:?}");
+        // In time, the largest that ever ended does not matter.
+        write("memory.current", &(290 * MB).to_string());
+        let in_time = Found { held_bytes: 260 * MB, ..looks.low().unwrap() };
+        let told = |found: Found| {
+            let (_, ran_out) = found.told(1_000 * MB);
+            (ran_out.held_bytes, ran_out.left_bytes, ran_out.by_command)
+        };
+        assert_eq!(told(in_time), (260 * MB, 10 * MB, true));
+        // Both at once: it was on its way out when we looked.
+        let at_once = Found { held_bytes: 0, ..in_time };
+        assert_eq!(told(looks.all_in_all(Some(at_once)).unwrap()), (1_000 * MB, 10 * MB, true));
     }
 
     #[test]

@@ -9,8 +9,8 @@ pub(super) struct WorkerEnd {
     pub(super) status: Option<Status>,
     /// It said that it drains.
     pub(super) told: bool,
-    /// The top was gone before it.
-    pub(super) left_first: bool,
+    /// Whether the top was gone before it, where that was seen.
+    pub(super) left_first: Option<bool>,
     /// Its result is in the store.
     pub(super) committed: bool,
 }
@@ -22,20 +22,24 @@ impl WorkerEnd {
     /// Why that can't be told.
     pub(super) fn fate(self, posture: OnSigterm) -> Result<WorkerFate, String> {
         match self.status {
-            Some(Status::SUCCESS) if self.told => Ok(self.drained()),
+            Some(Status::SUCCESS) if self.told => self.drained(),
             Some(Status::SIGTERM) => Ok(WorkerFate::Died),
             // By the end of its namespace or of its terminal, or by one who lost patience.
             Some(Status::Signal(_)) => Ok(WorkerFate::Cut),
             Some(status) => Err(format!("the worker ended oddly: {status}")),
-            None if self.told && self.committed => Ok(self.drained()),
+            None if self.told && self.committed => self.drained(),
             // With a handler or SIG_IGN it ends by itself in no other way.
             None if posture != OnSigterm::Default => Ok(WorkerFate::Cut),
             None => Err("only Linux 6.15 and later tell what the worker died of".to_owned()),
         }
     }
 
-    fn drained(self) -> WorkerFate {
-        if self.left_first { WorkerFate::DrainedAlone } else { WorkerFate::Drained }
+    fn drained(self) -> Result<WorkerFate, String> {
+        match self.left_first {
+            Some(true) => Ok(WorkerFate::DrainedAlone),
+            Some(false) => Ok(WorkerFate::Drained),
+            None => Err("the machine was too slow: what ended first was not seen".to_owned()),
+        }
     }
 }
 
@@ -48,7 +52,8 @@ mod tests {
     /// An older kernel does not tell what the worker died of; all but one question can be answered without.
     #[test]
     fn what_the_kernel_does_not_tell_is_told_by_worker_and_store() {
-        let end = |status, told, left_first, committed| WorkerEnd { status, told, left_first, committed };
+        let end =
+            |status, told, left_first, committed| WorkerEnd { status, told, left_first: Some(left_first), committed };
         let rows = [
             (Drain, end(Some(Status::SUCCESS), true, false, true), WorkerFate::Drained),
             (Drain, end(Some(Status::SUCCESS), true, true, true), WorkerFate::DrainedAlone),
@@ -70,5 +75,15 @@ mod tests {
             end(Some(Status::Code(1)), true, false, true).fate(Drain).is_err_and(|why| why.contains("exit code 1"))
         );
         assert!(end(Some(Status::SUCCESS), false, false, true).fate(Drain).is_err());
+    }
+
+    /// Only one that drained can have been left by a top that did not wait for it.
+    #[test]
+    fn what_ended_first_matters_where_it_drained() {
+        let end = |status, told| WorkerEnd { status: Some(status), told, left_first: None, committed: told };
+        assert!(end(Status::SUCCESS, true).fate(Drain).is_err_and(|why| why.contains("too slow")));
+        assert!(WorkerEnd { status: None, ..end(Status::SUCCESS, true) }.fate(Drain).is_err());
+        assert_eq!(end(Status::SIGTERM, false).fate(Default), Ok(WorkerFate::Died));
+        assert_eq!(end(Status::SIGKILL, true).fate(Drain), Ok(WorkerFate::Cut));
     }
 }

@@ -4,6 +4,7 @@ pub mod cell;
 pub mod forms;
 pub mod play;
 pub mod programs;
+mod rest;
 pub mod shells;
 
 mod command;

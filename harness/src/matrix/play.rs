@@ -28,6 +28,7 @@ use super::{
     cell::{Cell, Observation, Played, Seen, Signalled},
     command::{command_line, environment},
     ending::WorkerEnd,
+    rest::{self, LOOK_AGAIN_NS, REST_NS},
     tree,
 };
 use crate::{
@@ -48,9 +49,6 @@ pub const RESULT: &str = "seen.json";
 const START_NS: u64 = 20_000_000_000;
 /// How long it takes to accept the invocation at most.
 const ACCEPT_NS: u64 = 10_000_000_000;
-/// How long what stands before the worker may take to come to rest, and how often it is looked at.
-const REST_NS: u64 = 10_000_000_000;
-const LOOK_AGAIN_NS: u64 = 2_000_000;
 /// The real length of a tick: 100 times as fast as a drill at the speed of life.
 const TICK_NS: u64 = 1_000_000;
 /// How long the invocation runs on after SIGTERM. Long enough for whatever leaves early to have left: npm takes half a
@@ -60,6 +58,9 @@ const IN_FLIGHT_NS: u64 = 1_500_000_000;
 const LATE_NS: u64 = 400_000_000;
 /// From SIGTERM to SIGKILL. Longer than the two seconds after which su loses its patience.
 const GRACE_NS: u64 = 3_200_000_000;
+/// How long after SIGTERM it is looked whether the top waits for the worker: long before that is done, and whoever leaves
+/// without it has left by then.
+const WAITS_NS: u64 = 700_000_000;
 /// How long after the SIGKILL of the top the worker may take to die of its absence (SIGHUP from a terminal that is
 /// gone), before it counts as having outlived it.
 const AFTERMATH_NS: u64 = 300_000_000;
@@ -114,7 +115,7 @@ async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Played> {
         Ok(top) => top,
         Err(error) => return Ok(Seen::Unusable(error.to_string()).into()),
     };
-    let (top, worker) = match until_ready(&socket, top, &mut timer).await? {
+    let (top, worker) = match until_ready(&socket, top, cell.pid1, &mut timer).await? {
         Begun::Ready(top, worker) => (top, worker),
         Begun::Not(seen) => return Ok(seen.into()),
         Begun::Failed(status) => {
@@ -125,12 +126,13 @@ async fn play(cell: &Cell, isolation: &Isolation) -> anyhow::Result<Played> {
         }
         Begun::TopGone { status, worker } => return Ok(gone(cell, status, worker.as_ref()).into()),
     };
-    let before = at_rest(&top, &worker, &mut timer).await?;
-    let Some(before) = before else {
+    let read = |before: &[i32]| {
+        let facts = if cell.traced { with_host_pids(top.pid()) } else { Vec::new() };
+        (tree::names(before), facts)
+    };
+    let Some((tree, before)) = rest::at_rest(&top, &worker, &mut timer, read).await? else {
         return Ok(Seen::Inconclusive("what stands before the worker did not come to rest".to_owned()).into());
     };
-    let tree = tree::names(&before);
-    let before = if cell.traced { with_host_pids(top.pid()) } else { Vec::new() };
 
     // An invocation that is in flight when the signal comes, and long after.
     let admitted = schedule.tick_at(clock::now_ns());
@@ -166,20 +168,6 @@ fn with_host_pids(top: i32) -> Vec<Node> {
     nodes
 }
 
-/// Waits until every process before the worker waits for something: a script that has started the worker may not have
-/// got to its trap yet. Gives their pids, the top's first.
-async fn at_rest(top: &Live, worker: &Other, timer: &mut Timer) -> io::Result<Option<Vec<i32>>> {
-    let until_ns = clock::now_ns() + REST_NS;
-    while clock::now_ns() < until_ns {
-        let before = tree::before(top.pid(), worker.pid());
-        if before.iter().all(|&pid| process::is_at_rest(pid)) || top.has_ended() {
-            return Ok(Some(before));
-        }
-        timer.until(clock::now_ns() + LOOK_AGAIN_NS).await?;
-    }
-    Ok(None)
-}
-
 /// How a command got going.
 enum Begun {
     /// The worker behind it is ready.
@@ -192,7 +180,7 @@ enum Begun {
     Not(Seen),
 }
 
-async fn until_ready(socket: &NotifySocket, top: Live, timer: &mut Timer) -> anyhow::Result<Begun> {
+async fn until_ready(socket: &NotifySocket, top: Live, pid1: bool, timer: &mut Timer) -> anyhow::Result<Begun> {
     let mut gone: Option<Status> = None;
     let mut top = Some(top);
     let start_ns = clock::now_ns();
@@ -202,7 +190,7 @@ async fn until_ready(socket: &NotifySocket, top: Live, timer: &mut Timer) -> any
             None => None,
         };
         // Behind a top that is gone the worker still has its own time to get ready; in a namespace it has none.
-        let until_ns = start_ns + if top.is_some() { START_NS } else { START_NS / 10 };
+        let until_ns = start_ns + if top.is_some() || !pid1 { START_NS } else { START_NS / 10 };
         tokio::select! {
             biased;
             notice = socket.next() => {
@@ -267,7 +255,8 @@ async fn watch(cell: &Cell, watched: Watched, timer: &mut Timer) -> anyhow::Resu
     let mut told = false;
     let mut top_end: Option<(Status, u64)> = None;
     let mut worker_ended_ms = None;
-    let mut left_first = false;
+    let mut left_first = Some(false);
+    let (mut look_ns, mut waited_for_it) = (sent_ns + WAITS_NS, false);
     while top_end.is_none() || worker_ended_ms.is_none() {
         let top_ended = top.as_ref().map(Live::watch).transpose()?;
         let worker_ended = if worker_ended_ms.is_none() { Some(worker.watch()?) } else { None };
@@ -276,15 +265,31 @@ async fn watch(cell: &Cell, watched: Watched, timer: &mut Timer) -> anyhow::Resu
             notice = socket.next() => told |= notice?.0.iter().any(is_stopping),
             () = or_never(worker_ended) => worker_ended_ms = Some(since(clock::now_ns())),
             () = or_never(top_ended) => {
-                // What waits for the worker ends after it, so a worker that is still there was left.
-                left_first = !worker_is_top && !worker.has_ended();
+                // What waits for the worker ends after it, so a worker that is still there was left. Where both are gone when
+                // it is looked, what ended first is known only of a top that was there for long enough.
+                left_first = match (worker_is_top, worker.has_ended()) {
+                    (false, false) => Some(true),
+                    (false, true) if !waited_for_it => None,
+                    _ => Some(false),
+                };
                 match top.take().map(Live::reap) {
                     Some(Ok(end)) => top_end = Some((end.status, since(clock::now_ns()))),
                     Some(Err(live)) => top = Some(live),
                     None => {}
                 }
             }
-            waited = timer.until(sent_ns + GRACE_NS) => { waited?; break; }
+            waited = timer.until(look_ns) => {
+                waited?;
+                let now_ns = clock::now_ns();
+                let is_there = top.as_ref().is_some_and(|top| !top.has_ended());
+                waited_for_it |= is_there;
+                // What ended on a machine that stood still until now is yet to be noted above.
+                let to_note = top.is_some() && !is_there || worker_ended_ms.is_none() && worker.has_ended();
+                look_ns = if to_note { now_ns + LOOK_AGAIN_NS } else { sent_ns + GRACE_NS };
+                if now_ns >= look_ns {
+                    break;
+                }
+            }
         }
     }
     while let Some((notices, _)) = socket.try_next() {
@@ -302,11 +307,7 @@ async fn watch(cell: &Cell, watched: Watched, timer: &mut Timer) -> anyhow::Resu
         top.watch()?.await;
         drop(top.reap());
         if !worker_is_top && worker_ended_ms.is_none() {
-            tokio::select! {
-                biased;
-                () = worker.watch()? => {}
-                waited = timer.until(clock::now_ns() + AFTERMATH_NS) => { waited?; outlives_sigkill = true; }
-            }
+            outlives_sigkill = outlives(&worker, timer).await?;
         }
     }
     // The kernel tells how a process ended when it was reaped; ours to reap are those that came to us as orphans.
@@ -345,6 +346,27 @@ async fn watch(cell: &Cell, watched: Watched, timer: &mut Timer) -> anyhow::Resu
     let top_ended_ms = top_end.map(|(_, ms)| ms);
     let seen = Seen::Observed(Observation { reaction, tree, top_ended_ms, worker_ended_ms, committed });
     Ok(Played { seen, signalled })
+}
+
+/// Whether the worker goes on although its top, which was killed, is gone. A busy machine may take its time to hang up: as
+/// long as anything that is left has something to see to, the worker may be the next to be told.
+async fn outlives(worker: &Other, timer: &mut Timer) -> io::Result<bool> {
+    let killed_ns = clock::now_ns();
+    let mut look_ns = killed_ns + AFTERMATH_NS;
+    loop {
+        tokio::select! {
+            biased;
+            () = worker.watch()? => return Ok(false),
+            waited = timer.until(look_ns) => waited?,
+        }
+        process::reap_orphans();
+        let left = process::descendants(getpid().as_raw_nonzero().get());
+        let is_quiet = left.iter().all(|process| process::is_at_rest(process.pid()));
+        if is_quiet || clock::now_ns() > killed_ns + REST_NS {
+            return Ok(!worker.has_ended());
+        }
+        look_ns = clock::now_ns() + LOOK_AGAIN_NS;
+    }
 }
 
 fn is_stopping(notice: &Notice) -> bool {

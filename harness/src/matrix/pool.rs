@@ -51,14 +51,22 @@ pub(super) async fn play_all(
     let mut all = play_some(cells, &indices, jobs, isolation, trace, &mut done).await?;
     let may_pass = |outcome: &Outcome| matches!(outcome.seen, Seen::Inconclusive(_));
     let again: Vec<usize> = indices.into_iter().filter(|&index| may_pass(&all[index])).collect();
-    // What fails in that many cells is not for lack of time.
-    if again.len() <= cells.len().div_ceil(10) {
+    if may_be_for_want_of_time(again.len(), cells.len()) {
         let repeated = play_some(cells, &again, jobs.div_ceil(16), isolation, trace, &mut |_| ()).await?;
         for (index, outcome) in again.into_iter().zip(repeated) {
             all[index] = outcome;
         }
     }
     Ok(all)
+}
+
+/// So many cells may come out inconclusive because the machine stood still for a moment: that meets all that are being
+/// played, which in a small matrix are all that there are.
+const A_MOMENT: usize = 16;
+
+/// Whether it can be for want of time that so many cells of all are inconclusive. What fails in more of them will again.
+fn may_be_for_want_of_time(inconclusive: usize, cells: usize) -> bool {
+    inconclusive <= cells.div_ceil(10).max(A_MOMENT)
 }
 
 async fn play_some(
@@ -130,4 +138,24 @@ fn ask(trace: &SharedTrace, signalled: Signalled) -> Testimony {
         Ok(trace.records(signalled.processes.iter(), (harness, signalled.harness), signalled.sent_ns, window_ns))
     });
     testimony(signalled, records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_matrix_is_played_again_as_a_whole_and_a_large_one_in_part() {
+        for (inconclusive, cells, again) in [
+            (0, 2, true),
+            (2, 2, true),
+            (16, 16, true),
+            (17, 17, false),
+            (17, 160, false),
+            (30, 300, true),
+            (31, 300, false),
+        ] {
+            assert_eq!(may_be_for_want_of_time(inconclusive, cells), again, "{inconclusive} of {cells}");
+        }
+    }
 }

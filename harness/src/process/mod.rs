@@ -15,5 +15,5 @@ pub use live::{Ended, Live, Other};
 pub use spawn::{Heard, Launch, Seat, SpawnError, output, spawn, spawn_self, spawn_self_heard, spawn_to_stay};
 pub use tree::{
     Listening, all_threads_sleep, by_own_number, children, children_of_thread, descendants, is_at_rest, is_dying,
-    is_there, listens, state,
+    is_there, listens, rest, state,
 };

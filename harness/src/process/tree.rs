@@ -160,11 +160,18 @@ fn row(text: &str) -> Option<(Row<'_>, Option<usize>)> {
 /// ended and is not reaped (`proc_pid_status(5)`). A process that is gone is at rest for good.
 #[must_use]
 pub fn is_at_rest(pid: i32) -> bool {
-    let Some(status) = Status::read(pid) else { return true };
-    status.sleeps
+    rest(pid).is_some()
+}
+
+/// The rest that a process is at, if it is: told from another one by how often it was switched off the processor before.
+#[must_use]
+pub fn rest(pid: i32) -> Option<u64> {
+    let Some(status) = Status::read(pid) else { return Some(u64::MAX) };
+    let rests = status.sleeps
         && !status.has_pending
         && !children(pid).into_iter().any(|child| Status::read(child).is_some_and(|child| child.is_zombie))
-        && is_off_the_processor(pid)
+        && is_off_the_processor(pid);
+    rests.then_some(status.switches)
 }
 
 /// Whether a process is about to be gone: SIGKILL waits for it, or it is on its way out (`PF_EXITING`, proc_pid_stat(5)). One
@@ -217,6 +224,8 @@ struct Status {
     is_zombie: bool,
     has_pending: bool,
     is_killed: bool,
+    /// How often it left the processor.
+    switches: u64,
 }
 
 impl Status {
@@ -233,6 +242,10 @@ impl Status {
             is_zombie: matches!(state, Some('Z' | 'X')),
             is_killed: (mask("SigPnd") | mask("ShdPnd")) & (1 << (Signal::KILL.number() - 1)) != 0,
             has_pending: (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") != 0,
+            switches: ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"]
+                .into_iter()
+                .filter_map(|name| field(name).parse::<u64>().ok())
+                .sum(),
         })
     }
 }
@@ -241,6 +254,7 @@ impl Status {
 mod tests {
     use std::{
         hint,
+        io::Write,
         net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
         sync::{
             atomic::{AtomicBool, Ordering},
@@ -328,6 +342,12 @@ mod tests {
             thread::yield_now();
         }
         assert!(all_threads_sleep(pid));
+        let first = rest(pid).unwrap();
+        assert_eq!(rest(pid), Some(first));
+        waits.stdin.as_mut().unwrap().write_all(b"awake for a moment").unwrap();
+        while rest(pid).is_none_or(|rest| rest == first) {
+            thread::yield_now();
+        }
         waits.kill().unwrap();
         waits.wait().unwrap();
         assert!(all_threads_sleep(pid), "it is gone");

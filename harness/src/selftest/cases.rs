@@ -107,6 +107,22 @@ pub(super) fn goes_on(fault: Fault) -> bool {
 }
 
 impl Case {
+    /// Whether these two are what has to differ first.
+    ///
+    /// The end of a process that nobody planned is of the tick in which it was noticed: on a busy machine that may be a later
+    /// one than that in which it ended, but it comes before the end that was expected all the same.
+    pub(super) fn is_shown_by(&self, expected: Option<Event>, observed: Option<Event>) -> bool {
+        let noticed_later = || match (self.observed, expected, observed) {
+            (Some(first), Some(expected), Some(observed)) => {
+                matches!(first.kind, EventKind::WorkerExited { .. })
+                    && observed.kind == first.kind
+                    && (first.t..expected.t).contains(&observed.t)
+            }
+            _ => false,
+        };
+        expected == self.expected && (observed == self.observed || noticed_later())
+    }
+
     /// Why the fault can't show on `clock`, if it can't.
     pub(super) fn not_applicable_on(&self, clock: ClockChoice) -> Option<&'static str> {
         match (self.fault, clock) {
@@ -216,6 +232,20 @@ mod tests {
                 (None, Some(again)) => assert!(expected.contains(&again), "{case:?}"),
                 (None, None) => panic!("{case:?} says nothing"),
             }
+        }
+    }
+
+    /// Only an end that nobody planned may be noticed later, and never as late as the one that was expected.
+    #[test]
+    fn an_early_exit_that_is_noticed_late_is_one_all_the_same() {
+        for case in CASES.iter().filter(|case| case.observed.is_some()) {
+            let later = |ticks| case.observed.map(|event| Event { t: Tick(event.t.0 + ticks), ..event });
+            assert!(case.is_shown_by(case.expected, later(0)), "{case:?}");
+            let early = case.fault == Fault::ExitsEarly;
+            for (ticks, shown) in [(1, early), (4, early), (5, false)] {
+                assert_eq!(case.is_shown_by(case.expected, later(ticks)), shown, "{ticks}: {case:?}");
+            }
+            assert!(!case.is_shown_by(case.expected, None) && !case.is_shown_by(None, None), "{case:?}");
         }
     }
 

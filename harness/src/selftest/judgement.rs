@@ -62,9 +62,7 @@ pub(super) fn judge(case: &Case, sound: &Finding, seeded: &Finding) -> Judgement
     }
     match (seeded.verdict, &seeded.difference) {
         (Verdict::Inconclusive, _) => Judgement::Inconclusive(reasons(seeded)),
-        (Verdict::Diverged, Some(difference)) if first(difference) == (case.expected, case.observed) => {
-            Judgement::Caught
-        }
+        (Verdict::Diverged, Some(difference)) if is_right(case, difference) => Judgement::Caught,
         (Verdict::Diverged, Some(Difference { what, .. })) => {
             Judgement::Slipped(format!("It diverged, but the first event that differs is another one: {what}"))
         }
@@ -72,8 +70,8 @@ pub(super) fn judge(case: &Case, sound: &Finding, seeded: &Finding) -> Judgement
     }
 }
 
-fn first(difference: &Difference) -> (Option<Event>, Option<Event>) {
-    (difference.expected, difference.observed.as_ref().map(|observed| observed.event))
+fn is_right(case: &Case, difference: &Difference) -> bool {
+    case.is_shown_by(difference.expected, difference.observed.as_ref().map(|observed| observed.event))
 }
 
 /// 1 if a fault slipped through, else 3 if one is undecided, else 0.

@@ -4,6 +4,7 @@ use std::{
     ffi::OsStr,
     fs::{self, File, OpenOptions},
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::Path,
     process::Command,
 };
 
@@ -20,6 +21,14 @@ fn assert_untouched(rig: &Rig) {
 fn sh(rig: &Rig, script: &str, arguments: &[&str]) -> Ended {
     let wrapper = ["sh", "-c", script, "sh"].map(OsStr::new);
     rig.run_command(&mut rig.wrapped(&wrapper, arguments))
+}
+
+/// Makes a script that is to be started.
+fn put_script(rig: &Rig, path: &Path, text: &str, mode: u32) {
+    let draft = rig.path("draft");
+    fs::write(&draft, text).unwrap();
+    rig.put_program(&draft, path);
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
@@ -149,8 +158,7 @@ fn a_place_for_a_check_that_is_none_is_refused() {
 fn a_command_that_is_not_there_is_told_where_it_was_looked_for() {
     let rig = Rig::new();
     let script = rig.path("script");
-    fs::write(&script, "#!/no/such/interpreter\n").unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    put_script(&rig, &script, "#!/no/such/interpreter\n", 0o755);
     for (command, what) in [
         ("no-such-server", "there is no program \"no-such-server\" (looked up in PATH)"),
         ("/no/such/server", "there is no program \"/no/such/server\"; correct the path"),
@@ -292,10 +300,7 @@ fn a_scenario_with_a_very_long_name_can_be_drilled() {
 #[test]
 fn a_command_that_can_t_be_started_is_refused() {
     let rig = Rig::new();
-    let file = |name: &str, text: &str, mode| {
-        fs::write(rig.path("cwd").join(name), text).unwrap();
-        fs::set_permissions(rig.path("cwd").join(name), fs::Permissions::from_mode(mode)).unwrap();
-    };
+    let file = |name: &str, text: &str, mode| put_script(&rig, &rig.path("cwd").join(name), text, mode);
     file("plain", "#!/bin/sh\n", 0o644);
     file("no-shebang", "echo hello\n", 0o755);
     file("bad-interpreter", "#!/no/such/sh\n", 0o755);

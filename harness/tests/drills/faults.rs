@@ -88,6 +88,20 @@ fn rows() -> [Row; 6] {
     ]
 }
 
+impl Row {
+    /// Whether these two are what has to differ first. An exit that nobody planned is of the tick in which it was noticed,
+    /// which may be a later one than that in which the process ended, but not as late as what was expected.
+    fn is_shown_by(&self, expected: Option<Event>, observed: Option<Event>) -> bool {
+        let noticed = match (self.fault, self.observed, observed) {
+            (Fault::ExitsEarly, Some(first), Some(noticed)) if (first.t..Tick(40)).contains(&noticed.t) => {
+                Some(Event { t: first.t, ..noticed })
+            }
+            _ => observed,
+        };
+        (expected, noticed) == (self.expected, self.observed)
+    }
+}
+
 #[test]
 fn every_fault_is_caught_and_the_first_wrong_event_is_named() {
     let rows = rows();
@@ -105,7 +119,8 @@ fn every_fault_is_caught_and_the_first_wrong_event_is_named() {
         let check = |drilled: &Drilled| {
             let Document { verdict, difference, reasons, .. } = &drilled.parsed;
             let found = difference.as_ref().map(|one| (one.expected, one.observed.as_ref().map(|one| one.event)));
-            let right = *verdict == Verdict::Diverged && found == Some((row.expected, row.observed));
+            let shown = found.is_some_and(|(expected, observed)| row.is_shown_by(expected, observed));
+            let right = *verdict == Verdict::Diverged && shown;
             (!right).then(|| format!("{}: {verdict:?}, {found:?}, {reasons:?}", row.fault))
         };
         let real = rig.drill(&arguments);

@@ -43,7 +43,8 @@ fn the_rig_of_tests_that_were_killed_is_removed_by_the_next() {
     held.kill().unwrap();
     held.wait().unwrap();
     drop(Rig::new());
-    assert!(!left.exists(), "{left:?} is left");
+    // Another test's rig may be just removing it.
+    assert!(eventually(PATIENCE, || !left.exists()), "{left:?} is left");
 }
 
 /// How a drill is ended.

@@ -72,6 +72,12 @@ impl Rig {
         self.folder.path().join(name)
     }
 
+    /// Copies a program that is to be started. What is open for writing can't be (ETXTBSY), and whatever another thread starts
+    /// here at that moment holds this process's files until its execve(2): so another process writes it.
+    pub(crate) fn put_program(&self, from: impl AsRef<Path>, to: &Path) {
+        self.run_command(Command::new("cp").arg(from.as_ref()).arg(to)).assert_done();
+    }
+
     pub(crate) fn state(&self) -> PathBuf {
         self.path("state")
     }

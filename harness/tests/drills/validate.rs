@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use scenarios::Scenario;
 use worker::clock;
 
-use crate::support::{Draws, Ended, Rig, Running, STEPPED};
+use crate::support::{Draws, Ended, PATIENCE, Rig, Running, STEPPED, eventually};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -172,6 +172,15 @@ impl End {
     }
 }
 
+/// When it is ended.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    /// So long after its start.
+    After(Duration),
+    /// As soon as so many drills are over.
+    Over(usize),
+}
+
 #[test]
 fn one_that_is_ended_at_any_moment_leaves_nothing_and_goes_on_where_it_was() {
     let ends = [End::Keyboard, End::Outer(Signal::TERM), End::Outer(Signal::KILL)];
@@ -184,9 +193,19 @@ fn one_that_is_ended_at_any_moment_leaves_nothing_and_goes_on_where_it_was() {
         let (end, out) = (ends[round % ends.len()], rig.path(&format!("out-{round}")));
         let arguments = [&["validate", "--json", "--jobs", "3", "--out", text(&out)], &random[..], &STEPPED].concat();
         let running = rig.start(&mut rig.command(&arguments));
-        let after = Duration::from_micros(draws.below(700_000));
-        clock::block_for(after);
-        let what = format!("{end:?} after {after:?}");
+        let judged = || fs::read_to_string(out.join("results.jsonl")).map_or(0, |text| text.lines().count());
+        // Each of them once at a moment that may be before the first drill, or after the last.
+        let when = match round < ends.len() {
+            true => When::After(Duration::from_micros(draws.below(700_000))),
+            false => When::Over(1 + usize::try_from(draws.below(16)).unwrap()),
+        };
+        match when {
+            When::After(time) => clock::block_for(time),
+            When::Over(count) => {
+                assert!(eventually(PATIENCE, || judged() >= count || running.has_ended(Duration::ZERO)), "{when:?}");
+            }
+        }
+        let what = format!("{end:?} {when:?}");
         end.befalls(&running);
         rig.assert_nothing_left(&Default::default(), &what);
         let ended = running.wait();

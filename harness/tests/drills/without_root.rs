@@ -54,7 +54,7 @@ pub(crate) fn is_there(wrapper: &[&str]) -> bool {
 pub(crate) fn rig_of_nobody() -> Rig {
     let rig = Rig::new();
     let program = rig.path("termdrill");
-    fs::copy(TERMDRILL, &program).unwrap();
+    rig.put_program(TERMDRILL, &program);
     let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     open(&program);
     open(program.parent().unwrap());

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use router::{Close, Failure, probe};
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpSocket, TcpStream},
     sync::oneshot,
 };
 
@@ -33,8 +33,8 @@ async fn whatever_the_worker_answers_is_told() {
 
 #[tokio::test]
 async fn nobody_who_listens_is_an_error() {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let addr = listener.local_addr().unwrap();
-    drop(listener);
-    assert_eq!(probe(addr).await, Err(Failure::ConnectionRefused));
+    // Bound and not listening: nobody else gets the port meanwhile.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    assert_eq!(probe(socket.local_addr().unwrap()).await, Err(Failure::ConnectionRefused));
 }

@@ -8,7 +8,10 @@ use scenarios::{
 };
 use worker::{clock, store};
 
-use crate::rig::{Rig, Running, block_on, lines};
+use crate::{
+    clock::Clock,
+    rig::{Rig, Running, block_on, lines},
+};
 
 fn seeded(fault: Fault) -> Running {
     Rig::new().with(env::FAULT, fault).start_and_wait_until_ready()
@@ -33,17 +36,23 @@ fn a_long_stage_commits_a_third_later() {
 
 #[test]
 fn kept_readiness_is_never_withdrawn_though_it_drains() {
-    let mut running = seeded(Fault::KeepsReadiness);
-    let now = running.rig.schedule.tick_at(clock::now_ns());
+    let (mut running, mut clock) = Clock::ready_with(|rig| rig.with(env::FAULT, Fault::KeepsReadiness));
     block_on(async {
         let (mut client, mut other) = (running.client().await, running.client().await);
-        let first = client.invoke(1, Tick(now.0 + 400)).await;
+        let first = client.invoke(1, Tick(5)).await;
+        assert_eq!(clock.step(5), "done 5 3 9");
         running.signal(Signal::TERM);
         running.wait_for("drains");
         assert_eq!(other.get("/readyz").await, StatusCode::OK);
-        let second = other.invoke(2, Tick(now.0 + 450)).await;
+        let second = other.invoke(2, Tick(6)).await;
         assert_eq!(second.status(), StatusCode::OK);
+        for (tick, answer) in [(9, "done 9 6 10"), (10, "done 10 7 13"), (13, "done 13 8 14"), (14, "done 14 9 17")] {
+            assert_eq!(clock.step(tick), answer);
+        }
+        assert_eq!(clock.step(17), "done 17 10 18");
         lines(first).await;
+        // It ends with this, be it before its answer or after.
+        clock.tell("18");
         assert_eq!(lines(second).await.last().unwrap().step, ProgressStep::ResultCommitted { sum: 5 });
     });
     assert_eq!(running.ended().0, Status::SUCCESS);

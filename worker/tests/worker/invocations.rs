@@ -8,7 +8,10 @@ use scenarios::{
 };
 use worker::{clock, store};
 
-use crate::rig::{Rig, block_on, lines, next_line, post, text};
+use crate::{
+    clock::Clock,
+    rig::{Rig, block_on, lines, next_line, post, text},
+};
 
 /// Steps with the tick at which each was planned; admission isn't planned by the worker.
 fn planned(lines: &[Progress], rig: &Rig) -> Vec<(Option<Tick>, ProgressStep)> {
@@ -66,34 +69,34 @@ fn without_a_tick_it_counts_from_the_present_one() {
 
 #[test]
 fn slots_are_taken_from_the_lowest_and_freed_by_the_commit() {
-    let running = Rig::new().start_and_wait_until_ready();
-    let now = running.rig.schedule.tick_at(clock::now_ns());
+    let (running, mut clock) = Clock::ready();
     block_on(async {
         let (mut one, mut two, mut three) = (running.client().await, running.client().await, running.client().await);
-        // The first two last long enough for all that happens meanwhile.
-        let first = one.invoke(1, Tick(now.0 + 500)).await;
-        let mut second = two.invoke(2, Tick(now.0)).await.into_body();
+        let first = one.invoke(1, Tick(5)).await;
+        assert_eq!(clock.step(5), "done 5 3 9");
+        assert_eq!(clock.step(6), "done 6 3 9");
+        let mut second = two.invoke(2, Tick(6)).await.into_body();
         let slot = |line: Progress| match line.step {
             ProgressStep::Accepted { slot } => slot,
             other => panic!("{other:?}"),
         };
         assert_eq!(slot(next_line(&mut second).await.unwrap()), 2);
-        let full = three.invoke(3, now).await;
-        if full.status() == StatusCode::SERVICE_UNAVAILABLE {
-            assert_eq!(text(full).await, r#"{"reason":"no_free_slot"}"#);
-        } else {
-            // On a machine so slow that the second was over by then, its slot was free.
-            assert_eq!(slot(next_line(&mut full.into_body()).await.unwrap()), 2);
-        }
+        let full = three.invoke(3, Tick(6)).await;
+        assert_eq!(full.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(text(full).await, r#"{"reason":"no_free_slot"}"#);
+        assert_eq!(clock.step(17), "done 17 10 18");
+        assert_eq!(lines(first).await.last().unwrap().step, ProgressStep::ResultCommitted { sum: 4 });
+        // Whoever has read the commit finds the slot free, and no other.
+        let mut next = one.invoke(4, Tick(17)).await.into_body();
+        assert_eq!(slot(next_line(&mut next).await.unwrap()), 1);
+        let full = three.invoke(3, Tick(17)).await;
+        assert_eq!(full.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(clock.step(18), "done 18 13 21");
         let mut last = None;
         while let Some(line) = next_line(&mut second).await {
             last = Some(line.step);
         }
         assert_eq!(last, Some(ProgressStep::ResultCommitted { sum: 5 }));
-        // Whoever has read the commit finds the slot free.
-        let mut next = two.invoke(4, now).await.into_body();
-        assert_eq!(slot(next_line(&mut next).await.unwrap()), 2);
-        drop(first);
     });
 }
 
@@ -202,18 +205,23 @@ fn a_result_that_is_there_already_is_not_replaced() {
 
 #[test]
 fn a_locked_store_is_waited_for_and_other_invocations_go_on_meanwhile() {
-    let running = Rig::new().start_and_wait_until_ready();
+    let (running, mut clock) = Clock::ready();
     let locker = rusqlite::Connection::open(running.rig.store()).unwrap();
     locker.execute_batch("BEGIN IMMEDIATE").unwrap();
     block_on(async {
         let (mut one, mut two) = (running.client().await, running.client().await);
-        // The first is past its commit at once and can't; the second gets through its stages all the same.
-        let first = one.invoke(1, Tick(0)).await;
-        let mut second = two.invoke(2, running.rig.schedule.tick_at(clock::now_ns())).await.into_body();
+        let first = one.invoke(1, Tick(5)).await;
+        assert_eq!(clock.step(9), "done 9 4 13");
+        let mut second = two.invoke(2, Tick(9)).await.into_body();
+        assert_eq!(clock.step(13), "done 13 8 17");
+        // The first is to commit and can't; the second gets on all the same.
+        clock.tell("17");
         while next_line(&mut second).await.unwrap().step != (ProgressStep::StageEntered { stage: Stage::Tool }) {}
         locker.execute_batch("COMMIT").unwrap();
-        assert_eq!(next_line(&mut second).await.unwrap().step, ProgressStep::ResultCommitted { sum: 5 });
+        assert_eq!(clock.answer().unwrap(), "done 17 10 21");
         assert_eq!(lines(first).await.last().unwrap().step, ProgressStep::ResultCommitted { sum: 4 });
+        assert_eq!(clock.step(21), "done 21 11 -");
+        assert_eq!(next_line(&mut second).await.unwrap().step, ProgressStep::ResultCommitted { sum: 5 });
     });
 }
 

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "this crate is nothing but tests")]
 
 mod boot;
+mod clock;
 mod faults;
 mod invocations;
 mod postures;

@@ -9,7 +9,10 @@ use scenarios::{
 use tokio::io::AsyncWriteExt;
 use worker::{clock, store};
 
-use crate::rig::{Rig, Running, block_on, lines, next_line, text};
+use crate::{
+    clock::Clock,
+    rig::{Rig, Running, block_on, lines, next_line, text},
+};
 
 /// A mask of the worker in /proc/PID/status, its TERM bit (`proc_pid_status(5)`).
 fn term_bit(running: &Running, mask: &str) -> bool {
@@ -20,28 +23,31 @@ fn term_bit(running: &Running, mask: &str) -> bool {
 
 #[test]
 fn draining_finishes_what_it_has_refuses_what_comes_and_exits_0() {
-    let mut running = Rig::new().start_and_wait_until_ready();
-    let now = running.rig.schedule.tick_at(clock::now_ns());
+    let (mut running, mut clock) = Clock::ready();
     let told = block_on(async {
         let (mut client, mut idle) = (running.client().await, running.client().await);
         assert_eq!(idle.get("/livez").await, StatusCode::OK);
-        let in_flight = client.invoke(1, Tick(now.0 + 400)).await;
+        let in_flight = client.invoke(1, Tick(5)).await;
+        assert_eq!(clock.step(5), "done 5 3 9");
         running.signal(Signal::TERM);
         assert!(running.notification().contains("STOPPING=1\n"));
 
         // An idle connection still gets an answer, its last; so do new ones.
-        let refused = idle.invoke(2, now).await;
+        let refused = idle.invoke(2, Tick(5)).await;
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(text(refused).await, r#"{"reason":"worker_draining"}"#);
         assert!(idle.connection.await.unwrap(), "closed in good order");
         assert_eq!(running.client().await.get("/readyz").await, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(running.client().await.get("/livez").await, StatusCode::OK);
+        for (tick, answer) in [(9, "done 9 5 13"), (13, "done 13 6 17"), (16, "done 16 6 17")] {
+            assert_eq!(clock.step(tick), answer, "it stays until its work is done");
+        }
+        clock.tell("17");
+        assert_eq!(clock.answer(), None);
         lines(in_flight).await
     });
     assert_eq!(told.last().unwrap().step, ProgressStep::ResultCommitted { sum: 4 });
-    let (status, at_ns) = running.ended();
-    assert_eq!(status, Status::SUCCESS);
-    assert!(at_ns >= running.rig.schedule.start_of(Tick(now.0 + 412)));
+    assert_eq!(running.ended().0, Status::SUCCESS);
     assert_eq!(store::read(&running.rig.store()).unwrap().len(), 1);
     running.wait_for(&format!("gets SIGTERM from pid {}", std::process::id()));
 }
@@ -66,14 +72,17 @@ fn connections_that_ask_for_nothing_dont_keep_it() {
 
 #[test]
 fn a_second_sigterm_changes_nothing() {
-    let mut running = Rig::new().start_and_wait_until_ready();
-    let now = running.rig.schedule.tick_at(clock::now_ns());
+    let (mut running, mut clock) = Clock::ready();
     block_on(async {
-        let in_flight = running.client().await.invoke(1, Tick(now.0 + 400)).await;
+        let in_flight = running.client().await.invoke(1, Tick(5)).await;
+        assert_eq!(clock.step(5), "done 5 3 9");
         running.signal(Signal::TERM);
         running.wait_for("withdraws its readiness");
         running.signal(Signal::TERM);
         running.wait_for("goes on draining");
+        assert_eq!(clock.step(16), "done 16 6 17");
+        clock.tell("17");
+        assert_eq!(clock.answer(), None);
         assert_eq!(lines(in_flight).await.last().unwrap().step, ProgressStep::ResultCommitted { sum: 4 });
     });
     assert_eq!(running.ended().0, Status::SUCCESS);
@@ -85,7 +94,7 @@ fn without_a_handler_it_dies_of_it_with_what_it_has() {
     let now = running.rig.schedule.tick_at(clock::now_ns());
     assert!(!term_bit(&running, "SigIgn") && !term_bit(&running, "SigCgt"));
     block_on(async {
-        let mut body = running.client().await.invoke(1, Tick(now.0 + 500)).await.into_body();
+        let mut body = running.client().await.invoke(1, Tick(now.0 + 10_000)).await.into_body();
         next_line(&mut body).await.unwrap();
         running.signal(Signal::TERM);
     });

@@ -1,10 +1,6 @@
 //! A worker whose clock is stepped by the test, tick by tick, as a harness does it.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    os::unix::net::{UnixListener, UnixStream},
-    time::Duration,
-};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use scenarios::{
@@ -13,56 +9,10 @@ use scenarios::{
 };
 use worker::store;
 
-use crate::rig::{Rig, Running, block_on, lines, next_line};
-
-/// The test's end of the clock. The worker gets ready at tick 5; an invocation takes 12 ticks.
-struct Clock {
-    write: UnixStream,
-    read: BufReader<UnixStream>,
-}
-
-impl Clock {
-    fn start(change: impl FnOnce(Rig) -> Rig) -> (Running, Clock) {
-        let rig = change(Rig::new());
-        let path = rig.folder.path().join("clock");
-        let listener = UnixListener::bind(&path).unwrap();
-        let running = rig.with(env::CLOCK, path.display()).start();
-        let (write, _) = listener.accept().unwrap();
-        write.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let read = BufReader::new(write.try_clone().unwrap());
-        (running, Clock { write, read })
-    }
-
-    fn tell(&mut self, line: &str) {
-        writeln!(self.write, "{line}").unwrap();
-    }
-
-    /// The next answer, or none where the worker is gone.
-    fn answer(&mut self) -> Option<String> {
-        let mut line = String::new();
-        match self.read.read_line(&mut line) {
-            Ok(0) => None,
-            Ok(_) => Some(line.trim_end().to_owned()),
-            // It went with something unread.
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
-            Err(error) => panic!("no answer: {error}"),
-        }
-    }
-
-    fn step(&mut self, tick: u32) -> String {
-        self.tell(&tick.to_string());
-        self.answer().expect("an answer")
-    }
-
-    /// A worker that has booted.
-    fn ready() -> (Running, Clock) {
-        let (running, mut clock) = Clock::start(|rig| rig);
-        assert_eq!(clock.step(0), "done 0 0 5");
-        assert_eq!(clock.step(5), "done 5 1 -");
-        assert!(running.notification().starts_with("READY=1\n"));
-        (running, clock)
-    }
-}
+use crate::{
+    clock::Clock,
+    rig::{Rig, Running, block_on, lines, next_line},
+};
 
 fn at_us(running: &Running, tick: u32) -> u64 {
     running.rig.schedule.start_of(Tick(tick)) / 1_000

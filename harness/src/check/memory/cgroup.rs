@@ -39,16 +39,34 @@ impl Cgroup {
     }
 }
 
+impl Cgroup {
+    /// The one of version 2 that this folder is.
+    #[cfg(test)]
+    pub(super) fn version_two(folder: &Path) -> Cgroup {
+        Cgroup { folder: folder.to_owned(), version: Version::Two }
+    }
+
+    /// How many of its processes the kernel has killed for want of memory, its own or that of a cgroup around it.
+    pub(super) fn kills(&self) -> Option<u64> {
+        let files: &[&str] = match self.version {
+            Version::One => &["memory.oom_control"],
+            // The second one counts those below, too, and is there on older kernels.
+            Version::Two => &["memory.events.local", "memory.events"],
+        };
+        let text = files.iter().find_map(|file| fs::read_to_string(self.folder.join(file)).ok())?;
+        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+    }
+}
+
 /// How much of what a cgroup holds are files that were not used lately, in bytes (`memory.stat`).
 fn files(stat: &str, prefix: &str) -> u64 {
     let inactive = format!("{prefix}inactive_file ");
     stat.lines().find_map(|line| line.strip_prefix(&inactive)?.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Those that we are in and those around them, as far as they have a limit.
+/// Those that we are in and those around them, innermost first.
 pub(super) fn own() -> Vec<Cgroup> {
-    let around = around(&read_lossy("/proc/self/cgroup"), &read_lossy("/proc/self/mountinfo"));
-    around.into_iter().filter(|cgroup| cgroup.level().is_some()).collect()
+    around(&read_lossy("/proc/self/cgroup"), &read_lossy("/proc/self/mountinfo"))
 }
 
 /// Those that we are in and those around them, innermost first (`cgroups(7)`, `proc_pid_mountinfo(5)`).
@@ -132,6 +150,19 @@ mod tests {
         // The host's tree below a cgroup namespace of our own.
         assert_eq!(found("0::/\n", &mount("/../..")), only);
         assert_eq!(found("0::/../other\n", &mount("/")), only);
+    }
+
+    #[test]
+    fn what_the_kernel_killed_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        let kills = |version| Cgroup { folder: folder.path().to_owned(), version }.kills();
+        assert_eq!((kills(Version::One), kills(Version::Two)), (None, None));
+        write("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+        write("memory.events", "low 0\noom 1\noom_kill 3\noom_group_kill 0\n");
+        assert_eq!((kills(Version::One), kills(Version::Two)), (Some(2), Some(3)));
+        write("memory.events.local", "oom 1\noom_kill 1\n");
+        assert_eq!(kills(Version::Two), Some(1));
     }
 
     #[test]

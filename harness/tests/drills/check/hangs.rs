@@ -65,22 +65,24 @@ fn there(program: &str) -> bool {
 #[test]
 fn whatever_a_server_does_about_the_signal_nothing_is_left() {
     let line = shlex::try_join(server::command().iter().map(String::as_str)).unwrap();
-    for (what, habits, command, said) in [
-        ("ignores", "ignore=yes", line.clone(), "SIGKILL"),
-        ("dies early", "dies=900", line.clone(), "by itself before the signal"),
-        ("an orphan holds the port", "ignore=yes", format!("{line} & wait"), "lived on"),
-        ("a session of its own", "ignore=yes", format!("trap '' TERM; setsid {line}"), "lived on"),
+    for (what, habits, command, said, signal_at) in [
+        ("ignores", "ignore=yes", line.clone(), "SIGKILL", 1),
+        // It is seen to be ready long before that, and the signal would come long after it.
+        ("dies early", "dies=2000", line.clone(), "by itself before the signal", 10),
+        ("an orphan holds the port", "ignore=yes", format!("{line} & wait"), "lived on", 1),
+        ("a session of its own", "ignore=yes", format!("trap '' TERM; setsid {line}"), "lived on", 1),
     ] {
         let rig = Rig::new();
         let exec = if command.contains(['&', ';']) { command } else { format!("exec {command}") };
         let command = ["sh".to_owned(), "-c".to_owned(), exec];
-        let options = ["--as", "process", "--signal-at", "1s", "--grace", "700ms", "--routing-lag", "200ms"];
+        let at = format!("{signal_at}s");
+        let options = ["--as", "process", "--signal-at", &at, "--grace", "700ms", "--routing-lag", "200ms"];
         let mut words = words(&options, &command);
         words.remove(1);
         let running = rig.start(rig.command(&words).env(server::HABITS, habits));
-        // A second until the signal, and 0.7 s from there; and it has to start.
-        let ended =
-            running.wait_for(Duration::from_millis(2700) + REPORT).unwrap_or_else(|| panic!("{what}: no report"));
+        // So long until the signal, and 0.7 s from there; and it has to start.
+        let given = Duration::from_secs(signal_at) + Duration::from_millis(1700);
+        let ended = running.wait_for(given + REPORT).unwrap_or_else(|| panic!("{what}: no report"));
         rig.assert_nothing_left(&Default::default(), what);
         assert_eq!(ended.code, Some(1), "{what}: {ended:?}");
         // Reasons are wrapped.

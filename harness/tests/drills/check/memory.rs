@@ -74,13 +74,14 @@ fn check(name: &str, habits: &str, options: &[&str], command: &[String]) -> Opti
     let options = [&["--as", "process"], options].concat();
     let mut asked = rig.wrapped(&without_root::words(&wrapper), &words(&options, command));
     let running = rig.start(asked.env(server::HABITS, habits));
-    // At the latest two seconds after its start it has begun to eat.
-    let ended = running.wait_for(Duration::from_secs(2) + REPORT).unwrap_or_else(|| panic!("{name}: no report"));
+    // At the latest two seconds after its start it has begun to eat, and it takes another one or two.
+    let ended = running.wait_for(Duration::from_secs(4) + REPORT).unwrap_or_else(|| panic!("{name}: no report"));
     rig.assert_nothing_left(&Default::default(), name);
     let seat = record(&ended).seats.remove(0);
     let ran_out = seat.observed.memory.as_ref().unwrap_or_else(|| panic!("{name}: {}", told(&seat)));
     assert!(ran_out.cgroup && ran_out.by_command && ran_out.total_bytes == LIMIT, "{ran_out:?}");
-    assert!(ran_out.held_bytes > LIMIT / 2 && ran_out.left_bytes > 0, "{ran_out:?}");
+    // Where the look comes too late, the kernel has ended it, and nothing was left.
+    assert!(ran_out.held_bytes > LIMIT / 2 && ran_out.left_bytes < LIMIT / 4, "{ran_out:?}");
     assert_eq!(seat.observed.exit, Some(Status::SIGKILL));
     Some(seat)
 }

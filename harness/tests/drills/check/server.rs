@@ -15,8 +15,11 @@ use worker::clock;
 /// The variable that tells how to be a server.
 pub(super) const HABITS: &str = "CHECK_SERVER";
 
-/// How long `/slow` takes.
+/// How long `/slow` takes, unless the habit `slow` says how many milliseconds.
 pub(super) const SLOW: Duration = Duration::from_millis(500);
+
+/// How long after the signal `after` begins to spoil answers: what was sent just before it is not to be among them.
+const AFTER: Duration = Duration::from_millis(500);
 
 /// The command that is this server.
 pub(super) fn command() -> Vec<String> {
@@ -63,7 +66,7 @@ fn serve(mut stream: TcpStream, spoilt: Option<&str>) {
         }
     }
     if request.starts_with(b"GET /slow") {
-        clock::block_for(SLOW);
+        clock::block_for(number("slow").map_or(SLOW, Duration::from_millis));
     }
     if let Some(how) = spoilt {
         return spoil(&stream, how);
@@ -106,32 +109,36 @@ fn be_a_server() {
             clock::block_for(Duration::from_millis(after_ms));
             let mut eaten = Vec::new();
             loop {
-                // Only what is written to is really taken.
+                // Only what is written to is really taken. Not at once: the kernel would kill it before anybody can look,
+                // and while the last threads of it end, whoever else needs a page.
                 eaten.push(vec![1u8; 1 << 20]);
+                clock::block_for(Duration::from_millis(3));
             }
         });
     }
 
     let (mut count, mut in_flight) = (0u64, Vec::new());
-    let mut until_ns = None;
+    let (mut until_ns, mut spoilt_from_ns) = (None, u64::MAX);
     loop {
         let limit = until_ns.map(|until_ns: u64| Duration::from_nanos(until_ns.saturating_sub(clock::now_ns())));
         let limit = limit.map(|limit| Timespec::try_from(limit).unwrap());
         let mut polled = [PollFd::new(&listener, PollFlags::IN), PollFd::new(&told, PollFlags::IN)];
         let _ = poll(&mut polled[..if until_ns.is_some() { 1 } else { 2 }], limit.as_ref());
         if until_ns.is_none() && matches!(told.read(&mut [0; 8]), Ok(1..)) {
-            until_ns = Some(clock::now_ns() + number("linger").unwrap_or(0) * 1_000_000);
+            let now_ns = clock::now_ns();
+            until_ns = Some(now_ns + number("linger").unwrap_or(0) * 1_000_000);
+            spoilt_from_ns = now_ns + AFTER.as_nanos() as u64;
         }
         loop {
             match listener.accept() {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(false).unwrap();
-                    // Nobody who says nothing keeps it from ending.
-                    let patience = habit("patient").is_none().then_some(Duration::from_millis(300));
-                    stream.set_read_timeout(patience).unwrap();
+                    // Nobody who says nothing keeps it from ending. Under load a client may be late for longer than that.
+                    let patience = Duration::from_millis(number("patience").unwrap_or(300));
+                    stream.set_read_timeout(habit("patient").is_none().then_some(patience)).unwrap();
                     count += 1;
                     let due = number("every").is_some_and(|every| count.is_multiple_of(every))
-                        || habit("after").is_some() && until_ns.is_some();
+                        || habit("after").is_some() && spoilt_from_ns <= clock::now_ns();
                     let how = habit("how").filter(|_| due);
                     in_flight.retain(|served: &thread::JoinHandle<()>| !served.is_finished());
                     in_flight.push(thread::spawn(move || serve(stream, how.as_deref())));

@@ -21,8 +21,7 @@ const SHORT: [&str; 6] = ["--signal-at", "300ms", "--grace", "4s", "--routing-la
 fn server_in(rig: &Rig) -> Vec<String> {
     let [program, arguments @ ..] = &server::command()[..] else { panic!("no program") };
     let copy = rig.path("server");
-    // Written somewhere else first: what is open for writing can't be started.
-    fs::copy(program, &copy).unwrap();
+    rig.put_program(program, &copy);
     let mut command = vec![copy.display().to_string()];
     command.extend(arguments.iter().cloned());
     command
