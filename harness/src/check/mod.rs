@@ -22,6 +22,7 @@ pub mod profiles;
 pub mod record;
 pub mod settings;
 pub mod sockets;
+mod stall;
 pub mod start;
 pub mod template;
 pub mod text;

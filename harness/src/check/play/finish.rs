@@ -100,6 +100,7 @@ impl Run<'_> {
             worst_late_us: requests.sent.iter().map(|sent| late_us(sent)).max().unwrap_or(0).max(worst_late_ns / 1000),
             left_out: requests.left_out + dropped,
             limit: requests.limit,
+            put_off_us: self.stalls.put_off_ns / 1000,
         }
     }
 

@@ -23,7 +23,9 @@ use super::{
     profiles::Target,
     record::{Observed, Sending},
     settings::{Seat, Settings, SignalAt},
-    sockets, start,
+    sockets,
+    stall::Stalls,
+    start,
 };
 use crate::{
     drill::{StopPipe, notify::NotifySocket},
@@ -97,6 +99,7 @@ struct Run<'a> {
     /// When the signal was to be sent, to which all times are told relatively.
     origin_ns: u64,
     signal_ns: Option<u64>,
+    stalls: Stalls,
     /// The port, to see when it is closed.
     listening: Option<Listening>,
     top_was_ending: Rc<Cell<Option<bool>>>,
@@ -135,6 +138,7 @@ impl<'a> Run<'a> {
             tasks: JoinSet::new(),
             origin_ns: at_ns,
             signal_ns: None,
+            stalls: Stalls::default(),
             listening: None,
             top_was_ending: Rc::default(),
             observed: Observed { port, ..Observed::default() },
@@ -204,6 +208,7 @@ impl<'a> Run<'a> {
             // Not with the signal, which comes at a round time, but around it.
             let every_ns = self.settings.every_us * 1000;
             load.arrive(plan.ready_ns + every_ns / 2, every_ns, plan.arrivals_end_ns)?;
+            load.put_off_stalls(self.is_put_off());
         }
         let mut moments: VecDeque<_> = plan.moments(self.settings, address.is_some()).into();
         let mut timer = Timer::new()?;
@@ -220,6 +225,16 @@ impl<'a> Run<'a> {
                 waited = timer.until(next_ns) => waited?,
             }
             let now_ns = clock::now_ns();
+            if self.is_put_off()
+                && let Some(stall_ns) = self.stalls.put_off(next_ns, now_ns)
+            {
+                moments.iter_mut().for_each(|(at_ns, _)| *at_ns += stall_ns);
+                plan.shift(stall_ns);
+                load.iter().for_each(|load| load.arrive_until(plan.arrivals_end_ns));
+                end_ns += stall_ns;
+                self.count_from(plan.signal_ns, plan);
+            }
+            let due = moments.front().copied();
             let mut due = due.filter(|(at_ns, _)| *at_ns <= now_ns);
             if let (Some((_, Moment::Signal)), Some(load)) = (due, &load)
                 && let Some(wait_ns) = self.wait_for_requests(load, plan.signal_ns)
@@ -241,6 +256,7 @@ impl<'a> Run<'a> {
                     plan.put_off(late_ns);
                     if let Some(load) = &load {
                         load.arrive_until(plan.arrivals_end_ns);
+                        load.put_off_stalls(false);
                     }
                     end_ns += late_ns;
                     self.count_from(signal_ns, plan);
@@ -295,6 +311,11 @@ impl<'a> Run<'a> {
             // The kernel is asked for events before it is our turn again.
             yield_now().await;
         }
+    }
+
+    /// Whether all is put off by what our own side misses: until the signal, unless that is due so long after the start.
+    fn is_put_off(&self) -> bool {
+        self.signal_ns.is_none() && self.top.is_some() && matches!(self.settings.signal_at, SignalAt::AfterReady(_))
     }
 
     /// Tells all times relatively to this moment.
