@@ -20,6 +20,7 @@ pub mod output;
 pub mod play;
 pub mod profiles;
 pub mod record;
+pub mod reserved;
 pub mod settings;
 pub mod sockets;
 mod stall;

@@ -8,7 +8,7 @@ mod send;
 use std::{cell::Cell, collections::VecDeque, fs::File, net::SocketAddr, process::id, rc::Rc};
 
 use scenarios::{Schedule, Signal};
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::JoinSet;
 use worker::clock::{self, Timer};
 
 use self::{
@@ -22,6 +22,7 @@ use super::{
     output::Output,
     profiles::Target,
     record::{Observed, Sending},
+    reserved::Reserved,
     settings::{Seat, Settings, SignalAt},
     sockets,
     stall::Stalls,
@@ -40,8 +41,6 @@ const TAKEN_NS: u64 = 5 * MS;
 /// How long what SIGKILL did not reach is watched, and how long SIGKILL itself may take.
 const AFTERMATH_NS: u64 = 300 * MS;
 const SIGKILL_NS: u64 = 2_000 * MS;
-/// How often those who wait for ends get a turn at the end of the drill.
-const NOTING_TURNS: usize = 100;
 
 /// What is recorded of a drill besides what it shows by itself.
 #[derive(Debug, Default)]
@@ -87,6 +86,7 @@ pub async fn play(
 struct Run<'a> {
     settings: &'a Settings,
     port: u16,
+    _reserved: Reserved,
     started_ns: u64,
     output: Output,
     notify: Option<NotifySocket>,
@@ -103,6 +103,8 @@ struct Run<'a> {
     /// The port, to see when it is closed.
     listening: Option<Listening>,
     top_was_ending: Rc<Cell<Option<bool>>>,
+    /// Whether the app was on its way out when that was seen.
+    closed_by_its_end: bool,
     observed: Observed,
 }
 
@@ -115,7 +117,8 @@ struct Gone {
 
 impl<'a> Run<'a> {
     async fn start(settings: &'a Settings, seat: Seat, recording: Recording) -> anyhow::Result<Run<'a>> {
-        let port = start::port(settings.port)?;
+        let reserved = start::port(settings.port)?;
+        let port = reserved.number;
         let seat = match seat {
             Seat::Pid1 => process::Seat::Container,
             Seat::Process => process::Seat::Ordinary,
@@ -127,6 +130,7 @@ impl<'a> Run<'a> {
         let mut run = Run {
             settings,
             port,
+            _reserved: reserved,
             started_ns: at_ns,
             output,
             notify,
@@ -141,6 +145,7 @@ impl<'a> Run<'a> {
             stalls: Stalls::default(),
             listening: None,
             top_was_ending: Rc::default(),
+            closed_by_its_end: false,
             observed: Observed { port, ..Observed::default() },
         };
         run.observed.top_pid = Some(run.top_pid);
@@ -298,19 +303,6 @@ impl<'a> Run<'a> {
             None => None,
         };
         Ok(Some(Gone { requests, end_ns, worst_late_ns }))
-    }
-
-    /// Lets everybody who waits for the end of a process that has ended take note of it: what ended last may have ended
-    /// since they had their last turn.
-    async fn note_ends(&mut self) {
-        for _ in 0..NOTING_TURNS {
-            while self.tasks.try_join_next().is_some() {}
-            if self.tasks.len() <= process::descendants(own_pid()).len() {
-                break;
-            }
-            // The kernel is asked for events before it is our turn again.
-            yield_now().await;
-        }
     }
 
     /// Whether all is put off by what our own side misses: until the signal, unless that is due so long after the start.
