@@ -208,8 +208,12 @@ fn where_the_server_is_gone_that_is_told_and_it_is_asked_again() {
     let tick = page.tick();
     sample(&page, 10);
     assert_eq!(page.tick(), tick, "nothing more is known");
+    // The run ended with its server, and is still stored when another one is asked after it.
+    let (run, stores) = page.server.hold_latest();
     page.server.start_anew();
-    // The run ended with its server, which had stored it by then.
+    let asked = format!("performance.getEntriesByType('resource').some((one) => one.name.endsWith('/api/runs/{run}'))");
+    page.until("it is asked after", true, || page.is(&asked));
+    drop(stores);
     page.until("what is known of it", "verdict: INCONCLUSIVE".to_owned(), || verdict(&page));
     assert!(page.is("document.getElementById('run-problem').hidden && !document.getElementById('run-start').disabled"));
 }
