@@ -5,6 +5,7 @@ const KEEP_AFTER_MS = 100;
 
 let timer;
 let unwritten = null;
+let unanswered = null;
 
 /** The address as it stands. */
 export const inAddress = () => new URLSearchParams(location.hash.slice(1));
@@ -13,12 +14,25 @@ export const inAddress = () => new URLSearchParams(location.hash.slice(1));
 export function keep(address) {
   clearTimeout(timer);
   unwritten = address;
-  timer = setTimeout(writeNow, KEEP_AFTER_MS);
+  unanswered = null;
+  timer = setTimeout(write, KEEP_AFTER_MS);
 }
 
-/** Writes what waits to be written. */
-export function writeNow() {
+/** Remembers the address of an edit that the server has not answered yet; null where it was refused. */
+export function expect(address) {
+  unanswered = address;
+}
+
+function write() {
   if (unwritten !== null) history.replaceState(null, '', `#${unwritten}`);
+  unwritten = null;
+}
+
+/** Writes what waits to be written, and an edit that nobody waits for the answer of any more: it was made all the same. */
+export function writeNow() {
+  if (unanswered !== null && inAddress().has('run')) history.pushState(null, '', `#${unanswered}`);
+  else unwritten = unanswered ?? unwritten;
+  write();
   leave();
 }
 
@@ -26,6 +40,7 @@ export function writeNow() {
 export function leave() {
   clearTimeout(timer);
   unwritten = null;
+  unanswered = null;
 }
 
 /** Writes the address of something else, from which the browser's back button leads to what was there before. */

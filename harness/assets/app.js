@@ -2,7 +2,7 @@
 // what should happen, hands the answer to the parts that draw it, and moves all of them when time moves.
 
 import { END, ask, byId, h, seconds, setText } from './dom.js';
-import { inAddress, keep, leave, turnTo, writeNow } from './address.js';
+import { expect, inAddress, keep, leave, turnTo, writeNow } from './address.js';
 import { Player } from './player.js';
 import { Experiment } from './experiment.js';
 import { listenForKeys } from './keys.js';
@@ -193,10 +193,12 @@ async function take(scenario, { remember = true, chosen = false, isLast }) {
     experiment.problems(ruledOut);
     return false;
   }
+  if (remember && !chosen) expect(experiment.address(scenario));
   try {
     model = await ask('/api/model', { scenario });
   } catch (error) {
     if (!isLast()) return true;
+    expect(null);
     const problems = error.document?.problems;
     experiment.problems(problems ?? [{ field: null, message: error.message }]);
     return false;
@@ -207,6 +209,7 @@ async function take(scenario, { remember = true, chosen = false, isLast }) {
   // For whoever measures: the time from an edit until all of it is drawn anew.
   performance.clearMeasures('edit');
   performance.measure('edit', { start: began });
+  if (!chosen) expect(null);
   if (remember && (chosen || inAddress().has('run'))) turnTo(experiment.address(model.scenario));
   else if (remember) keep(experiment.address(model.scenario));
   return true;

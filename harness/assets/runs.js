@@ -7,6 +7,8 @@ import { RunList } from './runlist.js';
 
 /** How often a run that goes on is drawn anew at most, in milliseconds; the second where motion is to be reduced. */
 const REDRAW_EVERY_MS = [120, 1000];
+/** How long until a run is asked after again that still goes on although nobody tells of it, in milliseconds. */
+const ASK_AGAIN_MS = 1000;
 const stillness = matchMedia('(prefers-reduced-motion: reduce)');
 
 /** How often a run is asked after that nobody sees, in milliseconds. */
@@ -259,13 +261,16 @@ export class Runs {
   }
 
   /** What is known of a run that is over. A server that was started anew knows it by the name that it is stored under. */
-  async ended({ id, run }) {
-    try {
-      return await ask(`/api/runs/${encodeURIComponent(id)}`);
-    } catch (error) {
+  async ended(mine) {
+    const { id, run } = mine;
+    const known = await ask(`/api/runs/${encodeURIComponent(id)}`).catch((error) => {
       if (error.status !== 404 || !run) throw error;
       return ask(`/api/runs/${encodeURIComponent(run)}`);
-    }
+    });
+    if (known.state !== 'running') return known;
+    // One whose server is gone may still have something to store.
+    await new Promise((done) => setTimeout(done, ASK_AGAIN_MS));
+    return this.ended(mine);
   }
 
   async cancel() {

@@ -175,6 +175,7 @@ async fn play(job: &Job, isolation: &Isolation, stop: &StopPipe) -> anyhow::Resu
     };
     let path = directory.path().to_owned();
     let mut recorder = Recorder::new(directory, job);
+    isolation::stores(true);
     match play_in(job, &scenario, isolation, stop, &mut recorder).await {
         Ok(record) => Ok((record, path)),
         Err(mut error) => {
@@ -229,6 +230,7 @@ async fn play_in(
         record.reasons.push(format!("The fault {fault} was seeded on purpose."));
     }
     recorder.directory.finish(&record)?;
+    isolation::stores(false);
     report::file::write_run(&job.reports, &record, Some(&path))?;
     show.result(&record, &path)?;
     Ok(record)

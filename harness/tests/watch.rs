@@ -210,9 +210,13 @@ fn it_fits_every_size() {
     screen.shows("gate FAIL");
     for (width, height) in [(80, 24), (40, 24), (40, 10), (200, 60)] {
         screen.resize(width, height);
-        screen.wait_for("its foot in the last line", |text| {
+        // What tmux leaves of the old frame has lost the one or the other.
+        screen.wait_for("its title up to the last column, and its foot in the last line", |text| {
             let lines: Vec<&str> = text.lines().collect();
-            lines.len() == usize::from(height) && lines.last().is_some_and(|line| line.starts_with("q quit"))
+            let is_whole = |line: &&str| line.ends_with("■ end model") && line.chars().count() == usize::from(width);
+            lines.len() == usize::from(height)
+                && lines.first().is_some_and(is_whole)
+                && lines.last().is_some_and(|line| line.starts_with("q quit"))
         });
         let text = screen.shows("worker-1");
         assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");

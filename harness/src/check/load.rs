@@ -2,6 +2,8 @@
 //! meant to be in flight when the signal comes, a connection that is kept alive and used again, and one that says nothing.
 
 mod queue;
+#[cfg(test)]
+mod tests;
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,6 +23,7 @@ use super::{
     exchange::{Kind, Sent},
     fate::{Connect, Connection},
     settings::Settings,
+    stall::Stalls,
     template::Template,
 };
 
@@ -49,6 +52,8 @@ struct Shared {
     sent: RefCell<Vec<Rc<Sent>>>,
     in_flight: Cell<usize>,
     arrivals_end_ns: Cell<u64>,
+    /// Whether arrivals are put off where our own side stood still.
+    puts_off: Cell<bool>,
     skipped_busy: Cell<u64>,
     left_out: Cell<u64>,
     silent: Held,
@@ -116,6 +121,7 @@ impl Load {
             sent: RefCell::default(),
             in_flight: Cell::new(0),
             arrivals_end_ns: Cell::new(0),
+            puts_off: Cell::new(false),
             skipped_busy: Cell::new(0),
             left_out: Cell::new(0),
             silent: Held::default(),
@@ -135,18 +141,23 @@ impl Load {
         let shared = Rc::clone(&self.shared);
         let mut timer = Timer::new()?;
         self.tasks.spawn_local(async move {
-            let mut requests = JoinSet::new();
+            let (mut requests, mut stalls) = (JoinSet::new(), Stalls::default());
             for count in 0.. {
-                let planned_ns = start_ns + count as u64 * every_ns;
+                let mut planned_ns = start_ns + stalls.put_off_ns + count as u64 * every_ns;
                 if timer.until(planned_ns).await.is_err() || planned_ns >= shared.arrivals_end_ns.get() {
                     break;
                 }
                 // Where we are behind, requests that are under way get their turn all the same, and those that are due
                 // already are left out: sent all at once they would be another load than the one that is asked for.
                 yield_now().await;
-                if clock::late_us(clock::now_ns(), planned_ns) > LATEST_US.max(every_ns / 1000) {
-                    shared.left_out.set(shared.left_out.get() + 1);
-                    continue;
+                let now_ns = clock::now_ns();
+                if clock::late_us(now_ns, planned_ns) > LATEST_US.max(every_ns / 1000) {
+                    let stall_ns = if shared.puts_off.get() { stalls.put_off(planned_ns, now_ns) } else { None };
+                    let Some(stall_ns) = stall_ns else {
+                        shared.left_out.set(shared.left_out.get() + 1);
+                        continue;
+                    };
+                    planned_ns += stall_ns;
                 }
                 while requests.try_join_next().is_some() {}
                 if shared.in_flight.get() >= shared.clients {
@@ -161,6 +172,12 @@ impl Load {
             while requests.join_next().await.is_some() {}
         });
         Ok(())
+    }
+
+    /// Whether arrivals are put off where our own side stood still, as all is before the signal. Otherwise those that it
+    /// missed are left out.
+    pub fn put_off_stalls(&self, yes: bool) {
+        self.shared.puts_off.set(yes);
     }
 
     /// Has the requests end at another time.

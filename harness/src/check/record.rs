@@ -329,4 +329,7 @@ pub struct Client {
     pub limit: Option<usize>,
     /// How many arrivals were left out since our own side was late, or were due no more when they could be sent.
     pub left_out: u64,
+    /// By how much the signal and all before it were put off, since our own side stood still, in microseconds.
+    #[serde(default)]
+    pub put_off_us: u64,
 }

@@ -205,8 +205,13 @@ mod tests {
         let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         let client_port = client.local_addr().unwrap().port();
         client.write_all(b"a request").unwrap();
+        // The kernel may be a moment late on the side of the server.
+        while !reached(port).contains_key(&client_port) {
+            std::thread::yield_now();
+        }
         assert_eq!(reached(port).get(&client_port), Some(&Reached::Queued));
         let (mut served, _) = listener.accept().unwrap();
+        served.peek(&mut [0; 9]).unwrap();
         assert_eq!(reached(port).get(&client_port), Some(&Reached::Taken));
         served.read_exact(&mut [0; 4]).unwrap();
         assert_eq!(reached(port).get(&client_port), Some(&Reached::Taken), "five bytes are left");

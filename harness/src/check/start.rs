@@ -17,6 +17,7 @@ use super::{
     answer::Answer,
     memory::Exposed,
     output::Output,
+    reserved::Reserved,
     settings::{self, Ready, Settings},
     sockets::{self, Listener},
     template::Template,
@@ -34,9 +35,11 @@ use crate::{
 ///
 /// # Errors
 /// The one that was asked for is in use, or there is none.
-pub fn port(asked: Option<u16>) -> Result<u16, Failure> {
+pub fn port(asked: Option<u16>) -> Result<Reserved, Failure> {
     if let Some(port) = asked {
-        return try_port(port).map(|()| port).map_err(|error| not_to_be_had(port, &error));
+        // Who asks for it may have reserved it.
+        let reserved = Reserved::take(port).unwrap_or_else(|| Reserved::unnamed(port));
+        return try_port(port).map(|()| reserved).map_err(|error| not_to_be_had(port, &error));
     }
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let lowest: u16 = range.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(32_768);
@@ -44,9 +47,8 @@ pub fn port(asked: Option<u16>) -> Result<u16, Failure> {
     // Checks that run at the same time begin at different places.
     let start = clock::now_ns() / 1000 + u64::from(std::process::id()) * 7919;
     let span = u64::from(high - low);
-    (0..span)
-        .map(|step| low + u16::try_from((start + step * 13) % span).unwrap_or(0))
-        .find(|&port| try_port(port).is_ok())
+    let numbers = (0..span).map(|step| low + u16::try_from((start + step * 13) % span).unwrap_or(0));
+    Reserved::first(numbers, |port| try_port(port).is_ok())
         .ok_or_else(|| Failure::unable("no port is free on this machine"))
 }
 

@@ -4,7 +4,10 @@ use std::{
     fs, io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     process::ExitCode,
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -75,8 +78,19 @@ fn outer_is_gone(control: &OwnedFd) -> bool {
     matches!(poll(&mut polled, Some(&now)), Ok(ready) if ready > 0) && polled[0].revents().contains(PollFlags::HUP)
 }
 
-/// How long the drill has to clean up and to store what happened, once it is to stop.
+/// How long the drill has to clean up, once it is to stop.
 const TIME_TO_STOP: Duration = Duration::from_millis(500);
+/// How long it has from then on to store what happened, which is up to the disk, in nanoseconds.
+const TIME_TO_STORE_NS: u64 = 10_000_000_000;
+/// How often it is looked whether it has.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+static STORES: AtomicBool = AtomicBool::new(false);
+
+/// Says whether there is something that is stored when this process is to stop.
+pub fn stores(yes: bool) {
+    STORES.store(yes, Ordering::SeqCst);
+}
 
 /// Ends this process, and with it the drill, if it is to stop and does not: its output may be a pipe that nobody reads.
 #[expect(clippy::disallowed_methods, reason = "the thread that would return from main is the one that is stuck")]
@@ -84,6 +98,11 @@ fn end_when_stopped(control: &OwnedFd) {
     let mut polled = [PollFd::new(control, PollFlags::IN)];
     while !matches!(poll(&mut polled, None), Ok(ready) if ready > 0) {}
     clock::block_for(TIME_TO_STOP);
+    process::kill_all();
+    let until_ns = clock::now_ns() + TIME_TO_STORE_NS;
+    while STORES.load(Ordering::SeqCst) && clock::now_ns() < until_ns {
+        clock::block_for(LOOK_EVERY);
+    }
     process::kill_all();
     if outer_is_gone(control) {
         scratch::remove_adopted();

@@ -18,7 +18,7 @@ use rustix::process::{getgid, getuid};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    inner::{inside, outer_proc},
+    inner::{inside, outer_proc, stores},
     outer::{run_inside, run_inside_and_then, start_inside, start_inside_heard},
     signals::Signals,
 };

@@ -334,10 +334,16 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a program that does nothing but wait for its input")]
     fn all_threads_of_a_program_that_waits_sleep() {
-        use std::process::{Command, Stdio};
+        use std::{
+            io::Write,
+            process::{Command, Stdio},
+        };
         let mut command = Command::new("/bin/cat");
-        let mut waits = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut waits = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let pid = waits.id().cast_signed();
+        // While it starts it may be at rest for a moment.
+        waits.stdin.as_mut().unwrap().write_all(b"it runs").unwrap();
+        waits.stdout.as_mut().unwrap().read_exact(&mut [0; 7]).unwrap();
         while !is_at_rest(pid) {
             thread::yield_now();
         }

@@ -109,7 +109,8 @@ impl RunDir {
             // Exclusively: another run with the same --out may be a moment ahead.
             let mut lock = File::create_new(&first)?;
             let mut write = || -> io::Result<()> {
-                lock.try_lock().map_err(io::Error::from)?;
+                // Whoever lists the runs holds it for a moment.
+                lock.lock()?;
                 let mut text = serde_json::to_vec_pretty(scenario)?;
                 text.push(b'\n');
                 lock.write_all(&text)
@@ -363,4 +364,35 @@ fn write_whole(path: &Path, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) 
 pub(super) fn is_locked(path: &Path) -> bool {
     let lock = stored::open(&path.join(file::SCENARIO)).map(|file| file.try_lock_shared());
     matches!(lock, Ok(Err(TryLockError::WouldBlock)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_run_begins_however_often_the_runs_are_listed_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths: Vec<PathBuf> = (0..300).map(|number| folder.path().join(number.to_string())).collect();
+        let at = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while let Some(path) = paths.get(at.load(Ordering::Relaxed)) {
+                    let _ = is_locked(path);
+                }
+            });
+            let begun = paths.iter().enumerate().try_for_each(|(number, path)| {
+                at.store(number, Ordering::Relaxed);
+                fs::create_dir(path).unwrap();
+                RunDir::begin(path.clone(), &Scenario::new("listed", "Listed")).map(drop)
+            });
+            at.store(paths.len(), Ordering::Relaxed);
+            begun.unwrap();
+        });
+    }
 }

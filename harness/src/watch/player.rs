@@ -139,11 +139,20 @@ impl Player {
             live.followed = !live.followed;
             self.playing = false;
         } else {
-            self.playing = !self.playing;
-            if self.playing && self.place >= ticks(Tick::END) {
+            if self.playing {
+                self.playing = false;
+                return;
+            }
+            if self.place >= ticks(Tick::END) {
                 self.place = 0.0;
             }
+            self.play();
         }
+    }
+
+    /// Plays from now on: while nothing moves, time is not looked at, and what has passed since it was does not count.
+    fn play(&mut self) {
+        (self.playing, self.seen_ns) = (true, None);
     }
 
     /// Moves by some ticks, and pauses.
@@ -155,7 +164,8 @@ impl Player {
     /// Goes to the start and plays from there.
     pub fn restart(&mut self) {
         self.pause();
-        (self.place, self.playing) = (0.0, true);
+        self.place = 0.0;
+        self.play();
     }
 
     /// Goes to the end; what goes on is followed again.
@@ -215,6 +225,14 @@ mod tests {
         assert_eq!(player.tick(), Tick(100));
         player.toggle();
         player.pass(100 * SECOND);
+        assert_eq!(player.tick(), Tick(100), "nobody looked at the time while it stood still");
+        player.pass(101 * SECOND);
+        assert_eq!(player.tick(), Tick(200));
+        player.step(-10);
+        player.restart();
+        player.pass(200 * SECOND);
+        assert_eq!(player.tick(), Tick(0));
+        player.pass(300 * SECOND);
         assert_eq!((player.tick(), player.is_moving(), player.is_at_end()), (Tick::END, false, true));
         player.toggle();
         assert_eq!((player.tick(), player.is_moving()), (Tick(0), true), "from the end it starts anew");

@@ -5,7 +5,7 @@ use std::{env, fs, path::PathBuf};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{page::Page, support::skipped, webdriver::key};
+use crate::{page::Page, runs::MATCHED, support::skipped, webdriver::key};
 
 /// The checker: AXE_CORE, or where `.ci/run` puts it.
 pub(crate) fn axe() -> Option<String> {
@@ -54,6 +54,7 @@ fn axe_finds_nothing_serious() {
         page.emulate_media(&[("prefers-color-scheme", scheme)]);
         page.visit("name=my-experiment&initial_workers=2&boot_replacement=true&at=35");
         page.press_outside(&[' ']);
+        page.until("it plays", "Pause".to_owned(), || page.text("#play"));
         check(&format!("playing, {scheme}"));
         page.press_outside(&[' ']);
         page.type_into("#field-grace_period_s", "99");
@@ -98,7 +99,7 @@ fn the_tab_key_leads_through_everything_and_out_again() {
     page.choose("#run-clock", "stepped");
     page.click("#run-start");
     page.until("the verdict", "verdict: MATCHED".to_owned(), || page.text("#verdict"));
-    page.until("the run is listed", 1, || page.count("#runs tbody tr"));
+    page.until("the run is listed", 1, || page.count(MATCHED));
     page.execute("for (const one of document.querySelectorAll('details')) one.open = true;", &[]);
     page.until_it("the words", || page.text("#lanes-table"), |text| !text.is_empty(), String::new);
     let stops: Vec<String> = Deserialize::deserialize(page.execute(STOPS, &[])).unwrap();

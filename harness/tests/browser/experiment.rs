@@ -258,6 +258,31 @@ fn the_back_button_leads_to_the_experiment_before() {
     page.wait_shown("the preset", &baseline);
 }
 
+/// The next question of what should happen is never answered; those after it are.
+const HOLD_BACK: &str = r"
+const real = window.fetch;
+window.held = 0;
+window.fetch = (url, ...rest) => {
+  if (!String(url).includes('/api/model') || window.held > 0) return real(url, ...rest);
+  window.held += 1;
+  return new Promise(() => {});
+};";
+
+#[test]
+fn an_edit_that_the_server_has_not_answered_can_be_gone_back_to() {
+    let Some(page) = Page::open("name=my-experiment") else { return };
+    let (grace, preset) = (scenarios::Field::named("grace_period_s").unwrap(), catalogue::get("baseline").unwrap());
+    page.execute(HOLD_BACK, &[]);
+    page.edit(grace, "6");
+    page.until("it is asked for", true, || page.is("window.held === 1"));
+    page.pick("#preset", "baseline");
+    page.wait_shown("a preset", &expected::shown(preset, 0));
+    page.execute("history.back();", &[]);
+    page.wait_shown("the edit", &expected::shown(&scenario(&["grace_period_s=6"]), 0));
+    page.execute("history.forward();", &[]);
+    page.wait_shown("the preset", &expected::shown(preset, 0));
+}
+
 #[test]
 fn two_tabs_do_not_disturb_each_other() {
     let Some(page) = Page::open("name=my-experiment&slots_per_worker=2") else { return };

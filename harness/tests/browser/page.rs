@@ -6,7 +6,6 @@ use std::{
     ops::Deref,
     sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     thread,
-    time::Duration,
 };
 
 use scenarios::{Field, fields::Kind};
@@ -18,11 +17,9 @@ use crate::{
     driver::Browser,
     expected::Shown,
     server::Server,
+    support::PATIENCE,
     webdriver::{LOOK_EVERY, key},
 };
-
-/// How long the page may take for anything that is not measured.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reads what is shown, as [`Shown`] has it.
 const READ: &str = r"
@@ -84,19 +81,25 @@ impl Page {
         Some(page)
     }
 
-    /// Goes to another address of the page, and waits until it is drawn.
+    /// Goes to another address of the page, and waits until what it holds is drawn, or told to be wrong.
     pub(crate) fn visit(&self, address: &str) {
         let here = self.value("location.origin");
         if here == json!(self.server.url) {
-            // The page takes the address as it is when it changes. It may be the same as before.
-            let take = "const before = location.href;
-                location.hash = arguments[0];
-                if (location.href === before) dispatchEvent(new HashChangeEvent('hashchange', { newURL: location.href }));";
+            // The page takes the address as it is when it changes. It may be the same as before. What was drawn until
+            // then does not count.
+            let take = "return new Promise((done) => {
+                    addEventListener('hashchange', () => done(performance.clearMeasures('edit')), { once: true });
+                    const before = location.href;
+                    location.hash = arguments[0];
+                    if (location.href === before) dispatchEvent(new HashChangeEvent('hashchange', { newURL: location.href }));
+                });";
             self.execute(take, &[json!(address)]);
         } else {
             self.go(&format!("{}/#{address}", self.server.url));
         }
         self.wait_drawn();
+        let taken = "performance.getEntriesByName('edit').length > 0 || document.querySelector('.problem:not([hidden])') !== null";
+        self.until("the address is taken", true, || self.is(taken));
     }
 
     /// Leaves the server for the report on a drill of the catalogue.

@@ -32,6 +32,14 @@ impl Server {
         self.running = Some(running);
     }
 
+    /// The name of the latest run, which from now on is not over, for as long as the file is open.
+    pub(crate) fn hold_latest(&self) -> (String, fs::File) {
+        let run = fs::canonicalize(self.rig.state().join("termdrill/runs/latest")).unwrap();
+        let file = fs::File::open(run.join("scenario.json")).unwrap();
+        file.lock().unwrap();
+        (run.file_name().unwrap().to_str().unwrap().to_owned(), file)
+    }
+
     /// Drills a scenario of the catalogue, and gives the address of the report on it.
     pub(crate) fn report(&self, name: &str) -> String {
         let path = self.rig.path("report.html");

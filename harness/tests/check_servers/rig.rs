@@ -87,8 +87,8 @@ impl Rig {
     }
 }
 
-/// A port that is free, and that no client is given.
-pub(crate) fn free_port() -> u16 {
+/// A port that is free, and that no client is given and no other check, until this is dropped.
+pub(crate) fn free_port() -> harness::check::reserved::Reserved {
     harness::check::start::port(None).unwrap()
 }
 

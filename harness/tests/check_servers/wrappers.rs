@@ -80,8 +80,9 @@ fn npm_start_does_not_pass_it_on() {
     fs::write(rig.path("package.json"), package.to_string()).unwrap();
     let shell = format!("npm_config_script_shell={dash}");
     let folder = rig.path("").display().to_string();
-    let options =
-        [&OPTIONS[..], &["--env", &shell, "--env", "npm_config_update_notifier=false", "--cwd", &folder]].concat();
+    // However long npm takes to leave.
+    let endless = ["--slow-request", "GET /endless", "--env", &shell, "--env", "npm_config_update_notifier=false"];
+    let options = [&OPTIONS[..], &endless, &["--cwd", &folder]].concat();
     let says: &[&str] = &["npm exited 1", "node never got it", "its end cut node", "start node without npm"];
     let cut = Expected { verdict: Fail, exit: Status::Code(1), causes: &[NotPassedOn], lost: (1, ANY), says };
     let says: &[&str] = &["passed nothing on", "lived on as an orphan", "start node without npm"];
@@ -153,7 +154,7 @@ fn a_wrapper_that_is_no_shell_is_not_told_of_as_one() {
     let Some(python) = program("python3", &["--version"]) else { return };
     let text = "import os,signal,subprocess,sys\np=subprocess.Popen(sys.argv[1:])\n\
                 signal.signal(signal.SIGTERM, lambda *a: (p.terminate(), os._exit(0)))\nsys.exit(p.wait())";
-    let says: &[&str] = &["took it and left: it exited 0 at once", "its end cut node", "wait until node is gone"];
+    let says: &[&str] = &["took it and left: it exited 0", "its end cut node", "wait until node is gone"];
     let cut = Expected { verdict: Fail, exit: Status::SUCCESS, causes: &[LeftEarly], lost: (1, ANY), says };
     let says: &[&str] = &["passed it on, but left first", "went on alone and exited 0", "wait until node is gone"];
     let alone = Expected { verdict: Pass, exit: Status::SUCCESS, causes: &[LeftEarly], lost: (0, 0), says };

@@ -5,12 +5,14 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Rig, eventually};
+use crate::support::{PATIENCE, Rig, eventually};
 
 #[test]
 fn the_figures_hold_together() {
     let rig = Rig::new();
-    let ended = rig.run(&["bench", "--seconds", "1", "--json"]);
+    // On a slow machine any of its drills is repeated, at lower and lower speeds.
+    let running = rig.start(&mut rig.command(&["bench", "--seconds", "1", "--json"]));
+    let ended = running.wait_for(4 * PATIENCE).unwrap();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let document: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((&document["format"], &document["seconds"]), (&"termdrill-bench".into(), &1.into()));

@@ -5,12 +5,14 @@ use std::{
     fs::{self, File},
     io::BufReader,
     path::Path,
+    time::Duration,
 };
 
 use harness::record::Observed;
 use rustix::process::Signal;
 use scenarios::{Source, Trace};
 use serde_json::Value;
+use worker::clock;
 
 use crate::{
     pool::side_by_side,
@@ -70,6 +72,25 @@ fn a_run_that_was_interrupted_is_stored_as_far_as_it_got() {
     let replayed = rig.run(&["replay", "latest", "--json"]).document();
     assert!(replayed.observed().0.len() >= 11);
     assert!(replayed.parsed.reasons.concat().contains("stopped"), "{:?}", replayed.parsed.reasons);
+}
+
+/// What a drill has for its clean-up is over, and the record is on its way to a disk that is slow: a FIFO in its place.
+#[test]
+fn a_run_that_was_interrupted_is_stored_however_long_the_disk_takes() {
+    let rig = Rig::new();
+    let running = rig.start(&mut rig.command(&["run", "ignored-signal", "--quiet"]));
+    let latest = rig.state().join("termdrill/runs/latest");
+    assert!(eventually(PATIENCE, || lines(&latest.join("observed.jsonl")) >= 12), "no events are written");
+    let record = fs::canonicalize(&latest).unwrap().join("record.json");
+    let slow = record.with_extension("json.new");
+    nix::unistd::mkfifo(&slow, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    running.signal(Signal::INT);
+    clock::block_for(Duration::from_secs(2));
+    assert!(!running.has_ended(Duration::ZERO), "it waits for the disk");
+    let stored: Value = serde_json::from_str(&fs::read_to_string(&slow).unwrap()).unwrap();
+    assert_eq!(stored["verdict"], "inconclusive");
+    assert_eq!(running.wait().signal, Some(Signal::INT.as_raw()));
+    assert!(record.exists());
 }
 
 #[test]

@@ -38,6 +38,11 @@ pub(crate) const TERMDRILL: &str = env!("CARGO_BIN_EXE_termdrill");
 /// How long anything may take that is not measured.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(200);
 
+/// How soon a process of a drill is gone that was ended: one that goes on ends by itself some time.
+const DRILL_GONE: Duration = Duration::from_secs(3);
+/// How soon all is gone: ours may have to store something first.
+const ALL_GONE: Duration = Duration::from_secs(20);
+
 /// The clock that no load disturbs.
 pub(crate) const STEPPED: [&str; 2] = ["--clock", "stepped"];
 
@@ -159,14 +164,13 @@ impl Rig {
         marked(&self.mark)
     }
 
-    /// Checks that within a second no process is left, no socket of `names`, and no file but what is stored.
+    /// Checks that soon no process is left, no socket of `names`, and no file but what is stored.
     pub(crate) fn assert_nothing_left(&self, names: &BTreeSet<String>, what: &str) {
-        eventually(Duration::from_secs(1), || self.processes().is_empty());
-        // In the middle of an execve(2) a process has no environment: it is looked for once more.
-        clock::block_for(Duration::from_millis(20));
-        let left = self.processes();
-        let told: Vec<String> = left.iter().map(|&pid| format!("{pid}: {}", command_line(pid))).collect();
-        assert!(left.is_empty(), "{what}: still alive after 1 s: {told:?}");
+        self.assert_gone(DRILL_GONE, what, |pid| {
+            let line = command_line(pid);
+            !line.starts_with(&self.program.display().to_string()) || line.ends_with(" worker")
+        });
+        self.assert_gone(ALL_GONE, what, |_| true);
         let sockets = fs::read_to_string("/proc/net/unix").unwrap();
         for name in names {
             assert!(!sockets.split_whitespace().any(|word| word.starts_with(name.as_str())), "{what}: {name} is left");
@@ -175,6 +179,16 @@ impl Rig {
             let left: Vec<_> = fs::read_dir(self.path(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
             assert!(left.is_empty(), "{what}: left in {folder}: {left:?}");
         }
+    }
+
+    fn assert_gone(&self, limit: Duration, what: &str, is_meant: impl Fn(i32) -> bool) {
+        let left = || -> Vec<i32> { self.processes().into_iter().filter(|&pid| is_meant(pid)).collect() };
+        // Until all is gone: what is not there yet may still come.
+        eventually(limit, || self.processes().is_empty());
+        // In the middle of an execve(2) a process has no environment: it is looked for once more.
+        clock::block_for(Duration::from_millis(20));
+        let told: Vec<String> = left().iter().map(|&pid| format!("{pid}: {}", command_line(pid))).collect();
+        assert!(told.is_empty(), "{what}: still alive after {limit:?}: {told:?}");
     }
 
     /// The names of the sockets that the drills of this rig listen on at this moment.

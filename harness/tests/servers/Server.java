@@ -1,4 +1,4 @@
-// The JDK's HttpServer: /slow takes half a second. ON_SIGTERM=drain adds a shutdown hook that stops it with up to 3 s for what
+// The JDK's HttpServer: /slow takes half a second, /endless an hour. ON_SIGTERM=drain adds a shutdown hook that stops it with up to 3 s for what
 // is in flight.
 import com.sun.net.httpserver.HttpServer;
 import java.net.InetSocketAddress;
@@ -8,12 +8,14 @@ public final class Server {
     public static void main(String[] arguments) throws Exception {
         HttpServer server = HttpServer.create(new InetSocketAddress(Integer.parseInt(System.getenv("PORT"))), 50);
         server.createContext("/", exchange -> {
-            if (exchange.getRequestURI().getPath().equals("/slow")) {
-                try {
-                    Thread.sleep(500);
-                } catch (InterruptedException interrupted) {
-                    Thread.currentThread().interrupt();
+            try {
+                switch (exchange.getRequestURI().getPath()) {
+                    case "/slow" -> Thread.sleep(500);
+                    case "/endless" -> Thread.sleep(3_600_000);
+                    default -> {}
                 }
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
             }
             exchange.sendResponseHeaders(200, 5);
             exchange.getResponseBody().write("done\n".getBytes());

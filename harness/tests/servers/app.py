@@ -1,10 +1,10 @@
 """The same small application for WSGI (gunicorn) and ASGI (uvicorn): /slow takes half a second, /slower
-1.5 s, anything else none."""
+1.5 s, /endless an hour, anything else none."""
 
 import asyncio
 import time
 
-TAKES_S = {"/slow": 0.5, "/slower": 1.5}
+TAKES_S = {"/slow": 0.5, "/slower": 1.5, "/endless": 3600}
 
 
 def wsgi(environ, start_response):

@@ -83,7 +83,7 @@ fn a_run_is_streamed_decided_and_found_again() {
 fn a_run_on_the_real_clock_is_seen_while_it_goes_on() {
     let server = Server::start(&[]);
     let scenario = json!({ "name": "scaled", "title": "Scaled", "on_sigterm": "drain", "invocation_s": 8 });
-    let id = server.start_run(&json!({ "scenario": scenario, "speed": 30 }));
+    let id = server.start_run(&json!({ "scenario": scenario, "speed": 5 }));
     let mut follower = server.client.follow(&id, None);
     let ready = follower.find(|event| event.data["event"] == "worker_ready").unwrap();
     assert!(ready.data["at_us"].is_i64() && ready.data["late_us"].is_u64() && ready.data["pid"].is_i64(), "{ready:?}");
@@ -110,7 +110,7 @@ fn a_run_on_the_real_clock_is_seen_while_it_goes_on() {
     }
     assert_eq!(done["verdict"], "matched", "{reasons}");
     assert!(document["timing"]["lateness"].as_array().is_some_and(|parts| !parts.is_empty()));
-    assert_eq!(document["speed"], json!(30.0));
+    assert_eq!(document["speed"], json!(5.0));
 }
 
 #[test]

@@ -99,12 +99,10 @@ impl Story<'_> {
         } else {
             format!("{} lived on as an orphan, out of the platform's reach, until it was cleaned up", self.name())
         };
-        let how = if self.was_received() {
-            Some(format!("{name} passed it on, but left first: it {}", self.end(top)))
-        } else {
-            self.left_before_it_showed()
-        };
-        if let Some(how) = how {
+        // Whether an app that was cut had the time to show that it got it is luck: only the kernel's record tells more.
+        let left = self.left_before_it_showed().filter(|_| !self.is_recorded(self.app));
+        let passed = || Some(format!("{name} passed it on, but left first: it {}", self.end(top)));
+        if let Some(how) = left.or_else(|| passed().filter(|_| self.was_received())) {
             let text = format!("{went}. {how}. {then}.");
             let change = if self.is_taken_by_a_shell() && !self.was_received() {
                 self.reach_the_app()

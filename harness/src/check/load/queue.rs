@@ -18,6 +18,8 @@ const SPANNING_LOOK_NS: u64 = MS / 4;
 const FIRST_TAKEN_NS: u64 = 2_000 * MS;
 /// How long it waits, at least, once nothing more is taken or read.
 const PAUSE_NS: u64 = 100 * MS;
+/// How long at most while the server is awake: it may be kept from its processor.
+const AWAKE_PAUSE_NS: u64 = 500 * MS;
 /// How long a request may wait in the kernel's queue while the server holds an idle connection, before that is given up.
 const BLOCKED_NS: u64 = 50 * MS;
 
@@ -48,9 +50,10 @@ impl Load {
     }
 
     /// Whether the signal, planned for `signal_ns`, has to wait: a request that was sent before has not been read, and the
-    /// server may yet come to it. One that does a single thing at a time won't, so it is not waited for each of them.
+    /// server may yet come to it. One that does a single thing at a time won't, so it is not waited for each of them:
+    /// `is_awake` is asked whether the server has anything to do.
     #[must_use]
-    pub fn is_being_read(&self, signal_ns: u64, now_ns: u64) -> bool {
+    pub fn is_being_read(&self, signal_ns: u64, now_ns: u64, is_awake: impl Fn() -> bool) -> bool {
         let sent = self.shared.sent.borrow();
         // Of what comes all the time, which goes on meanwhile, only what was sent before.
         let before = || sent.iter().filter(|sent| sent.kind != Kind::Arrival || sent.sent_ns.get() < signal_ns);
@@ -69,8 +72,9 @@ impl Load {
         let moments = before().flat_map(|sent| [sent.taken_ns.get(), sent.read_ns.get(), sent.ended_ns.get()]);
         // A server that is late with one is late with the next.
         let late_ns = first.map_or(0, |(taken_ns, sent_ns)| 2 * (taken_ns - sent_ns));
-        let paused_ns = moments.flatten().max().unwrap_or(0) + PAUSE_NS.max(late_ns);
-        now_ns < paused_ns.min(signal_ns + FIRST_TAKEN_NS)
+        let Some(last_ns) = moments.flatten().max() else { return false };
+        let within = |pause_ns: u64| now_ns < (last_ns + pause_ns).min(signal_ns + FIRST_TAKEN_NS);
+        within(PAUSE_NS.max(late_ns)) || within(AWAKE_PAUSE_NS) && is_awake()
     }
 
     /// Takes in how far the server has got with its connections, by the client's port.
@@ -140,7 +144,19 @@ mod tests {
     }
 
     fn waits(load: &Load, after_ms: u64) -> bool {
-        load.is_being_read(SIGNAL_NS, SIGNAL_NS + after_ms * MS)
+        load.is_being_read(SIGNAL_NS, SIGNAL_NS + after_ms * MS, || false)
+    }
+
+    #[test]
+    fn a_server_that_is_kept_from_its_processor_has_longer() {
+        let (load, sent) = load(&[(1, 100), (1, 100)]);
+        for moment in [&sent[0].taken_ns, &sent[0].read_ns] {
+            moment.set(Some(SIGNAL_NS));
+        }
+        let waits_for =
+            |after_ms: u64, is_awake: bool| load.is_being_read(SIGNAL_NS, SIGNAL_NS + after_ms * MS, || is_awake);
+        assert!(waits_for(199, false) && !waits_for(200, false));
+        assert!(waits_for(499, true) && !waits_for(500, true));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use worker::clock;
 
-use super::{Gone, Run, own_pid};
+use super::{Gone, Run, look::closed_us, own_pid};
 use crate::{
     check::{
         exchange::Sent,
@@ -39,6 +39,9 @@ impl Run<'_> {
         ends.retain(|end| end.pid != own);
         let ended = |pid: Option<i32>| ends.iter().find(|end| Some(end.pid) == pid).and_then(|end| end.at_us);
         self.observed.app_gone_us = ended(self.observed.app_pid);
+        let seen_us = self.observed.listener_closed_us;
+        self.observed.listener_closed_us =
+            seen_us.map(|seen_us| closed_us(seen_us, self.closed_by_its_end, self.observed.app_gone_us));
         self.observed.top_gone_us = ended(Some(self.top_pid)).or(self.observed.top_gone_us);
         self.observed.ends = ends;
         self.observed.end_us = self.micros(gone.end_ns);
@@ -100,6 +103,7 @@ impl Run<'_> {
             worst_late_us: requests.sent.iter().map(|sent| late_us(sent)).max().unwrap_or(0).max(worst_late_ns / 1000),
             left_out: requests.left_out + dropped,
             limit: requests.limit,
+            put_off_us: self.stalls.put_off_ns / 1000,
         }
     }
 

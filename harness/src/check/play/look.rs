@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use tokio::task::yield_now;
 use worker::clock;
 
 use super::{Run, own_pid, plan::MS};
@@ -10,6 +11,9 @@ use crate::{
     evidence::kernel,
     process::{self, Listening, Live, Other},
 };
+
+/// How often those who wait for ends get a turn at the end of the drill.
+const NOTING_TURNS: usize = 100;
 
 /// When a look is taken at the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,17 +61,31 @@ impl Run<'_> {
         });
     }
 
+    /// Lets everybody who waits for the end of a process that has ended take note of it: what ended last may have ended
+    /// since they had their last turn.
+    pub(super) async fn note_ends(&mut self) {
+        for _ in 0..NOTING_TURNS {
+            while self.tasks.try_join_next().is_some() {}
+            if self.tasks.len() <= process::descendants(own_pid()).len() {
+                break;
+            }
+            // The kernel is asked for events before it is our turn again.
+            yield_now().await;
+        }
+    }
+
     /// How long the signal, planned for `signal_ns`, waits before it is looked again, where it does: for requests that were
     /// sent before and are not read.
     pub(super) fn wait_for_requests(&self, load: &Load, signal_ns: u64) -> Option<u64> {
         let now_ns = clock::now_ns();
-        if !load.is_being_read(signal_ns, now_ns) || self.top.as_ref().is_none_or(Live::has_ended) {
+        let is_awake = || !all_sleep();
+        if !load.is_being_read(signal_ns, now_ns, is_awake) || self.top.as_ref().is_none_or(Live::has_ended) {
             return None;
         }
         load.note_reached(&sockets::reached(self.observed.port));
         let then_ns = clock::now_ns();
         // The server needs the processor for that.
-        load.is_being_read(signal_ns, then_ns).then_some(MS.max(5 * (then_ns - now_ns)))
+        load.is_being_read(signal_ns, then_ns, is_awake).then_some(MS.max(5 * (then_ns - now_ns)))
     }
 
     /// Looks how far the server has got with its connections, and gives up an idle one that keeps it from the others.
@@ -77,17 +95,18 @@ impl Run<'_> {
             load.may_be_blocked(clock::now_ns())
         };
         // What comes in wakes whoever waits for that. So when all sleep and it is still in the queue, nobody does.
-        let sleep = || process::descendants(own_pid()).iter().all(|process| process::all_threads_sleep(process.pid()));
-        if look() && sleep() && look() {
+        if look() && all_sleep() && look() {
             load.unblock();
         }
     }
 
     pub(super) fn look_at_listener(&mut self) {
-        if self.signal_ns.is_some() && self.observed.listener_closed_us.is_none() && self.observed.app_pid.is_some() {
+        let app = self.observed.app_pid.filter(|_| self.observed.listener_closed_us.is_none());
+        if let (Some(_), Some(app)) = (self.signal_ns, app) {
             let listening = self.listening.get_or_insert_with(|| Listening::on(self.observed.port));
             if !listening.is_there() {
                 self.observed.listener_closed_us = Some(self.micros(clock::now_ns()));
+                self.closed_by_its_end = process::is_dying(app);
             }
         }
     }
@@ -110,5 +129,29 @@ impl Run<'_> {
         let before = self.observed.before.as_ref()?;
         let uppermost = before.processes.iter().filter(|node| holders.contains(&node.process.pid));
         uppermost.min_by_key(|node| node.depth).map(|node| node.process.pid)
+    }
+}
+
+/// When a port was closed that was seen closed at `seen_us`. What ends closes it in passing, and if it is kept from its
+/// processor right then it is gone only a good while later: that is no sign of a handler.
+pub(super) fn closed_us(seen_us: i64, by_its_end: bool, gone_us: Option<i64>) -> i64 {
+    gone_us.filter(|_| by_its_end).map_or(seen_us, |gone_us| seen_us.max(gone_us))
+}
+
+/// Whether every process of the drill sleeps.
+fn all_sleep() -> bool {
+    process::descendants(own_pid()).iter().all(|process| process::all_threads_sleep(process.pid()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::closed_us;
+
+    #[test]
+    fn a_port_that_is_closed_by_the_end_is_not_closed_before_it() {
+        assert_eq!(closed_us(5, true, Some(40)), 40);
+        assert_eq!(closed_us(5, false, Some(40)), 5);
+        assert_eq!(closed_us(45, true, Some(40)), 45);
+        assert_eq!(closed_us(5, true, None), 5);
     }
 }

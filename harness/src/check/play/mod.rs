@@ -8,7 +8,7 @@ mod send;
 use std::{cell::Cell, collections::VecDeque, fs::File, net::SocketAddr, process::id, rc::Rc};
 
 use scenarios::{Schedule, Signal};
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::JoinSet;
 use worker::clock::{self, Timer};
 
 use self::{
@@ -22,8 +22,11 @@ use super::{
     output::Output,
     profiles::Target,
     record::{Observed, Sending},
+    reserved::Reserved,
     settings::{Seat, Settings, SignalAt},
-    sockets, start,
+    sockets,
+    stall::Stalls,
+    start,
 };
 use crate::{
     drill::{StopPipe, notify::NotifySocket},
@@ -38,8 +41,6 @@ const TAKEN_NS: u64 = 5 * MS;
 /// How long what SIGKILL did not reach is watched, and how long SIGKILL itself may take.
 const AFTERMATH_NS: u64 = 300 * MS;
 const SIGKILL_NS: u64 = 2_000 * MS;
-/// How often those who wait for ends get a turn at the end of the drill.
-const NOTING_TURNS: usize = 100;
 
 /// What is recorded of a drill besides what it shows by itself.
 #[derive(Debug, Default)]
@@ -85,6 +86,7 @@ pub async fn play(
 struct Run<'a> {
     settings: &'a Settings,
     port: u16,
+    _reserved: Reserved,
     started_ns: u64,
     output: Output,
     notify: Option<NotifySocket>,
@@ -97,9 +99,12 @@ struct Run<'a> {
     /// When the signal was to be sent, to which all times are told relatively.
     origin_ns: u64,
     signal_ns: Option<u64>,
+    stalls: Stalls,
     /// The port, to see when it is closed.
     listening: Option<Listening>,
     top_was_ending: Rc<Cell<Option<bool>>>,
+    /// Whether the app was on its way out when that was seen.
+    closed_by_its_end: bool,
     observed: Observed,
 }
 
@@ -112,7 +117,8 @@ struct Gone {
 
 impl<'a> Run<'a> {
     async fn start(settings: &'a Settings, seat: Seat, recording: Recording) -> anyhow::Result<Run<'a>> {
-        let port = start::port(settings.port)?;
+        let reserved = start::port(settings.port)?;
+        let port = reserved.number;
         let seat = match seat {
             Seat::Pid1 => process::Seat::Container,
             Seat::Process => process::Seat::Ordinary,
@@ -124,6 +130,7 @@ impl<'a> Run<'a> {
         let mut run = Run {
             settings,
             port,
+            _reserved: reserved,
             started_ns: at_ns,
             output,
             notify,
@@ -135,8 +142,10 @@ impl<'a> Run<'a> {
             tasks: JoinSet::new(),
             origin_ns: at_ns,
             signal_ns: None,
+            stalls: Stalls::default(),
             listening: None,
             top_was_ending: Rc::default(),
+            closed_by_its_end: false,
             observed: Observed { port, ..Observed::default() },
         };
         run.observed.top_pid = Some(run.top_pid);
@@ -204,6 +213,7 @@ impl<'a> Run<'a> {
             // Not with the signal, which comes at a round time, but around it.
             let every_ns = self.settings.every_us * 1000;
             load.arrive(plan.ready_ns + every_ns / 2, every_ns, plan.arrivals_end_ns)?;
+            load.put_off_stalls(self.is_put_off());
         }
         let mut moments: VecDeque<_> = plan.moments(self.settings, address.is_some()).into();
         let mut timer = Timer::new()?;
@@ -220,6 +230,16 @@ impl<'a> Run<'a> {
                 waited = timer.until(next_ns) => waited?,
             }
             let now_ns = clock::now_ns();
+            if self.is_put_off()
+                && let Some(stall_ns) = self.stalls.put_off(next_ns, now_ns)
+            {
+                moments.iter_mut().for_each(|(at_ns, _)| *at_ns += stall_ns);
+                plan.shift(stall_ns);
+                load.iter().for_each(|load| load.arrive_until(plan.arrivals_end_ns));
+                end_ns += stall_ns;
+                self.count_from(plan.signal_ns, plan);
+            }
+            let due = moments.front().copied();
             let mut due = due.filter(|(at_ns, _)| *at_ns <= now_ns);
             if let (Some((_, Moment::Signal)), Some(load)) = (due, &load)
                 && let Some(wait_ns) = self.wait_for_requests(load, plan.signal_ns)
@@ -241,6 +261,7 @@ impl<'a> Run<'a> {
                     plan.put_off(late_ns);
                     if let Some(load) = &load {
                         load.arrive_until(plan.arrivals_end_ns);
+                        load.put_off_stalls(false);
                     }
                     end_ns += late_ns;
                     self.count_from(signal_ns, plan);
@@ -284,17 +305,9 @@ impl<'a> Run<'a> {
         Ok(Some(Gone { requests, end_ns, worst_late_ns }))
     }
 
-    /// Lets everybody who waits for the end of a process that has ended take note of it: what ended last may have ended
-    /// since they had their last turn.
-    async fn note_ends(&mut self) {
-        for _ in 0..NOTING_TURNS {
-            while self.tasks.try_join_next().is_some() {}
-            if self.tasks.len() <= process::descendants(own_pid()).len() {
-                break;
-            }
-            // The kernel is asked for events before it is our turn again.
-            yield_now().await;
-        }
+    /// Whether all is put off by what our own side misses: until the signal, unless that is due so long after the start.
+    fn is_put_off(&self) -> bool {
+        self.signal_ns.is_none() && self.top.is_some() && matches!(self.settings.signal_at, SignalAt::AfterReady(_))
     }
 
     /// Tells all times relatively to this moment.

@@ -69,6 +69,12 @@ impl Plan {
         settings.hold_idle_ms.map_or(usual_ns, |ms| ms * MS)
     }
 
+    /// Has everything come so much later, since for so long nothing was done.
+    pub(super) fn shift(&mut self, by_ns: u64) {
+        self.put_off(by_ns);
+        self.signal_ns += by_ns;
+    }
+
     /// All moments, in order.
     pub(super) fn moments(&self, settings: &Settings, is_ready: bool) -> Vec<(u64, Moment)> {
         // The preStop hook may use all of it up.

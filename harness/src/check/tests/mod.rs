@@ -8,6 +8,7 @@ mod html;
 mod report;
 mod shells;
 mod verdict;
+mod wrappers;
 
 use scenarios::Status;
 

@@ -5,6 +5,7 @@ mod memory;
 mod reports;
 mod server;
 mod stages;
+mod stalls;
 mod users;
 
 use std::time::Duration;

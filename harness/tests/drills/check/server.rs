@@ -81,6 +81,7 @@ fn serve(mut stream: TcpStream, spoilt: Option<&str>) {
 /// port, finishes what is in flight, and exits 0. `every=N` with `how` spoils each N-th answer, or with `after=yes` each
 /// one after the signal; `ignore=yes` leaves SIGTERM ignored; `dies=MS` has it kill itself so long after its start, and
 /// `eats=MS` has it take all the memory it gets from then on. `patient=yes` has it wait for whoever says nothing.
+/// `tell=FILE` has it write there how many connections it has taken.
 #[test]
 #[ignore = "a server for the other tests, and no test"]
 fn be_a_server() {
@@ -137,6 +138,7 @@ fn be_a_server() {
                     let patience = Duration::from_millis(number("patience").unwrap_or(300));
                     stream.set_read_timeout(habit("patient").is_none().then_some(patience)).unwrap();
                     count += 1;
+                    habit("tell").into_iter().for_each(|file| std::fs::write(file, count.to_string()).unwrap());
                     let due = number("every").is_some_and(|every| count.is_multiple_of(every))
                         || habit("after").is_some() && spoilt_from_ns <= clock::now_ns();
                     let how = habit("how").filter(|_| due);
