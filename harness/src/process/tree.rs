@@ -254,7 +254,6 @@ impl Status {
 mod tests {
     use std::{
         hint,
-        io::Write,
         net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
         sync::{
             atomic::{AtomicBool, Ordering},

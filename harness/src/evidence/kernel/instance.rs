@@ -64,6 +64,8 @@ impl Instance {
     fn set_up(&self, filter: &str) -> io::Result<()> {
         fs::write(self.path.join("buffer_size_kb"), BUFFER_KB)?;
         fs::write(self.path.join("trace_clock"), "mono")?;
+        // A thread that was begun after the last look is known by its process then. Old kernels have no such option.
+        let _ = fs::write(self.path.join("options/record-tgid"), "1");
         for event in EVENTS {
             let event = self.path.join("events/signal").join(event);
             fs::write(event.join("filter"), filter)?;

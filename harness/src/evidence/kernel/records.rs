@@ -94,6 +94,8 @@ struct Line {
     signal: Signal,
     /// The thread that sent the signal or took it, by name and number.
     task: (String, i32),
+    /// The number of its process, where the kernel tells it.
+    process: Option<i32>,
     event: Event,
 }
 
@@ -134,35 +136,51 @@ impl Recording {
 impl Line {
     fn of(&self, Numbers { pids, harness }: &Numbers, origin_ns: u64) -> Option<SignalRecord> {
         let (name, task) = &self.task;
+        let doer = pids.get(task).or_else(|| pids.get(self.process.as_ref()?)).copied();
         let (pid, step) = match self.event {
-            Event::Deliver { handler } => (task, Step::Delivered { handler }),
+            Event::Deliver { handler } => (doer?, Step::Delivered { handler }),
             Event::Generate { ref target, by_kernel, outcome } => {
                 let by = if task == harness { "the harness" } else { name }.to_owned();
-                (target, Step::Sent { by, by_pid: pids.get(task).copied(), by_kernel, outcome })
+                (*pids.get(target)?, Step::Sent { by, by_pid: doer, by_kernel, outcome })
             }
         };
         let at_us = i64::try_from(self.at_us).ok()? - i64::try_from(origin_ns / 1000).ok()?;
-        Some(SignalRecord { at_us, signal: self.signal, pid: *pids.get(pid)?, step })
+        Some(SignalRecord { at_us, signal: self.signal, pid, step })
     }
 }
 
 /// The number of the thread that wrote this mark into the trace.
 pub(super) fn marked_by(text: &str, mark: &str) -> Option<i32> {
     let line = text.lines().find_map(|line| line.strip_suffix(mark)?.strip_suffix(": tracing_mark_write: "))?;
-    Some(columns(line)?.0.1)
+    Some(columns(line)?.task)
 }
 
-/// Who a line is by, and when: `  dash-812  [001] d..1.  5123.456789`. A name may hold blanks, hyphens and brackets.
-fn columns(line: &str) -> Option<((&str, i32), u64)> {
+/// Who a line is by, and when.
+struct Columns<'a> {
+    name: &'a str,
+    task: i32,
+    process: Option<i32>,
+    at_us: u64,
+}
+
+/// `  dash-812  (    810) [001] d..1.  5123.456789`. A name may hold blanks, hyphens and brackets. The number of the process is
+/// there where it was asked for, and `-------` where it is not known.
+fn columns(line: &str) -> Option<Columns<'_>> {
     let (task, rest) = line.rsplit_once(" [")?;
-    let (name, pid) = task.trim().rsplit_once('-')?;
-    Some(((name, pid.parse().ok()?), micros(rest.rsplit(char::is_whitespace).next()?)?))
+    let task = task.trim();
+    let (task, process) = match task.strip_suffix(')').and_then(|task| task.rsplit_once('(')) {
+        Some((task, process)) => (task.trim(), process.trim().parse().ok()),
+        None => (task, None),
+    };
+    let (name, task) = task.rsplit_once('-')?;
+    let at_us = micros(rest.rsplit(char::is_whitespace).next()?)?;
+    Some(Columns { name, task: task.parse().ok()?, process, at_us })
 }
 
 /// `  dash-812  [001] d..1.  5123.456789: signal_generate: sig=15 errno=0 code=0 comm=dash pid=813 grp=1 res=0`
 fn line(line: &str) -> Option<Line> {
     let (before, event) = line.split_once(": signal_")?;
-    let ((name, task), at_us) = columns(before)?;
+    let Columns { name, task, process, at_us } = columns(before)?;
     let field = |name: &str| -> Option<i64> {
         let value = event.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='))?;
         value.parse().ok()
@@ -183,7 +201,7 @@ fn line(line: &str) -> Option<Line> {
         let by_kernel = field("code") == Some(SI_KERNEL.into());
         Event::Generate { target: target.split(' ').next()?.parse().ok()?, by_kernel, outcome }
     };
-    Some(Line { at_us, signal, task: (name.to_owned(), task), event: what })
+    Some(Line { at_us, signal, task: (name.to_owned(), task), process, event: what })
 }
 
 /// Seconds with six decimals as whole microseconds.
@@ -264,6 +282,22 @@ CPU:1 [LOST 3 EVENTS]
             .map(|record| (record.at_us - 5_100_000, record.pid, matches!(record.step, Step::Delivered { .. })))
             .collect();
         assert_eq!(steps, [(200, 80, false), (300, 80, true), (400, 80, false), (500, 80, true), (700, 80, false)]);
+    }
+
+    #[test]
+    fn a_thread_that_nobody_has_looked_at_is_known_by_its_process() {
+        let mut recording = Recording::default();
+        recording.add(
+            "\
+      main-500   (    500) [001] d..1.  5.100200: signal_generate: sig=15 errno=0 code=0 comm=app pid=8 grp=1 res=0
+  (app) (1)-12   (      8) [001] d....  5.100300: signal_deliver: sig=15 errno=0 code=0 sa_handler=55d0c0de sa_flags=4000000
+     other-13   (-------) [001] d....  5.100400: signal_deliver: sig=15 errno=0 code=0 sa_handler=55d0c0de sa_flags=4000000
+",
+        );
+        let numbers = Numbers { pids: BTreeMap::from([(8, 80)]), harness: 500 };
+        let records = recording.of(&numbers, 0, 0..=u64::MAX);
+        let steps: Vec<_> = records.iter().map(|record| (record.at_us - 5_100_000, record.pid)).collect();
+        assert_eq!(steps, [(200, 80), (300, 80)]);
     }
 
     #[test]
