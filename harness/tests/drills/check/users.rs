@@ -133,7 +133,7 @@ fn without_namespaces_a_command_that_may_not_be_killed_is_told_of_and_not_waited
     let setpriv = rig.path("setpriv");
     let path = std::env::var_os("PATH").unwrap();
     let found = std::env::split_paths(&path).map(|folder| folder.join("setpriv")).find(|path| path.is_file()).unwrap();
-    fs::copy(found, &setpriv).unwrap();
+    rig.put_program(found, &setpriv);
     fs::set_permissions(&setpriv, fs::Permissions::from_mode(0o4755)).unwrap();
     let becomes = [setpriv.to_str().unwrap(), "--reuid=0", "--regid=0", "--clear-groups"];
     let command: Vec<String> = becomes.iter().chain(&["sleep", "1002"]).map(|&word| word.to_owned()).collect();
