@@ -52,8 +52,8 @@ struct Shared {
     sent: RefCell<Vec<Rc<Sent>>>,
     in_flight: Cell<usize>,
     arrivals_end_ns: Cell<u64>,
-    /// Whether arrivals are put off where our own side stood still.
-    puts_off: Cell<bool>,
+    /// What is due before this is put off where our own side stood still.
+    put_off_before_ns: Cell<u64>,
     skipped_busy: Cell<u64>,
     left_out: Cell<u64>,
     silent: Held,
@@ -121,7 +121,7 @@ impl Load {
             sent: RefCell::default(),
             in_flight: Cell::new(0),
             arrivals_end_ns: Cell::new(0),
-            puts_off: Cell::new(false),
+            put_off_before_ns: Cell::new(0),
             skipped_busy: Cell::new(0),
             left_out: Cell::new(0),
             silent: Held::default(),
@@ -151,8 +151,13 @@ impl Load {
                 // already are left out: sent all at once they would be another load than the one that is asked for.
                 yield_now().await;
                 let now_ns = clock::now_ns();
+                let is_put_off = planned_ns < shared.put_off_before_ns.get();
+                if is_put_off && now_ns >= shared.arrivals_end_ns.get() {
+                    // The signal was late, too, and nothing comes after it.
+                    continue;
+                }
                 if clock::late_us(now_ns, planned_ns) > LATEST_US.max(every_ns / 1000) {
-                    let stall_ns = if shared.puts_off.get() { stalls.put_off(planned_ns, now_ns) } else { None };
+                    let stall_ns = if is_put_off { stalls.put_off(planned_ns, now_ns) } else { None };
                     let Some(stall_ns) = stall_ns else {
                         shared.left_out.set(shared.left_out.get() + 1);
                         continue;
@@ -174,10 +179,10 @@ impl Load {
         Ok(())
     }
 
-    /// Whether arrivals are put off where our own side stood still, as all is before the signal. Otherwise those that it
-    /// missed are left out.
-    pub fn put_off_stalls(&self, yes: bool) {
-        self.shared.puts_off.set(yes);
+    /// Has arrivals that are due before this put off where our own side stood still, as all is before the signal. Later
+    /// ones that it missed are left out.
+    pub fn put_off_before(&self, signal_ns: u64) {
+        self.shared.put_off_before_ns.set(signal_ns);
     }
 
     /// Has the requests end at another time.

@@ -213,7 +213,7 @@ impl<'a> Run<'a> {
             // Not with the signal, which comes at a round time, but around it.
             let every_ns = self.settings.every_us * 1000;
             load.arrive(plan.ready_ns + every_ns / 2, every_ns, plan.arrivals_end_ns)?;
-            load.put_off_stalls(self.is_put_off());
+            load.put_off_before(if self.is_put_off() { u64::MAX } else { 0 });
         }
         let mut moments: VecDeque<_> = plan.moments(self.settings, address.is_some()).into();
         let mut timer = Timer::new()?;
@@ -230,9 +230,8 @@ impl<'a> Run<'a> {
                 waited = timer.until(next_ns) => waited?,
             }
             let now_ns = clock::now_ns();
-            if self.is_put_off()
-                && let Some(stall_ns) = self.stalls.put_off(next_ns, now_ns)
-            {
+            let put_off = self.is_put_off();
+            if put_off && let Some(stall_ns) = self.stalls.put_off(next_ns, now_ns) {
                 moments.iter_mut().for_each(|(at_ns, _)| *at_ns += stall_ns);
                 plan.shift(stall_ns);
                 load.iter().for_each(|load| load.arrive_until(plan.arrivals_end_ns));
@@ -261,7 +260,7 @@ impl<'a> Run<'a> {
                     plan.put_off(late_ns);
                     if let Some(load) = &load {
                         load.arrive_until(plan.arrivals_end_ns);
-                        load.put_off_stalls(false);
+                        load.put_off_before(if put_off { signal_ns } else { 0 });
                     }
                     end_ns += late_ns;
                     self.count_from(signal_ns, plan);
