@@ -81,7 +81,7 @@ fn outer_is_gone(control: &OwnedFd) -> bool {
 /// How long the drill has to clean up, once it is to stop.
 const TIME_TO_STOP: Duration = Duration::from_millis(500);
 /// How long it has from then on to store what happened, which is up to the disk, in nanoseconds.
-const TIME_TO_STORE_NS: u64 = 10_000_000_000;
+const TIME_TO_STORE_NS: u64 = 4_000_000_000;
 /// How often it is looked whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 

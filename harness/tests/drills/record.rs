@@ -85,7 +85,7 @@ fn a_run_that_was_interrupted_is_stored_however_long_the_disk_takes() {
     let slow = record.with_extension("json.new");
     nix::unistd::mkfifo(&slow, nix::sys::stat::Mode::S_IRWXU).unwrap();
     running.signal(Signal::INT);
-    clock::block_for(Duration::from_secs(2));
+    clock::block_for(Duration::from_secs(1));
     assert!(!running.has_ended(Duration::ZERO), "it waits for the disk");
     let stored: Value = serde_json::from_str(&fs::read_to_string(&slow).unwrap()).unwrap();
     assert_eq!(stored["verdict"], "inconclusive");
