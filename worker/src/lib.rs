@@ -106,7 +106,8 @@ fn start() -> Result<ExitCode, StartError> {
     let settings = Settings::read(&environment)?;
     let port = settings.port;
     // Sets SO_REUSEADDR, so that a port on which nobody listens can be had although somebody keeps it for us.
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
+    // The harness is on this machine, and nobody else has anything to say to a drill.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
         .map_err(|source| StartError::Listen { port, source })?;
 

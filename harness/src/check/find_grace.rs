@@ -209,7 +209,7 @@ fn words(
             let waited = |trial: &Trial| trial.grace_ms == grace_ms && trial.waited_for_idle;
             let idle = match settings.hold_idle_ms.filter(|_| trials.iter().any(waited)) {
                 Some(held_ms) => format!(
-                    " It ended only when the idle connections were given up, {} after the signal: while a client keeps one \
+                    " It ended only when the drills gave up their idle connections, {} after the signal: while a client keeps one \
                      open, it may go on for longer.",
                     time(held_ms)
                 ),

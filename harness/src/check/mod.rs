@@ -65,7 +65,7 @@ use crate::{
     cli::Display,
     drill::StopPipe,
     evidence::{KernelTrace, kernel},
-    failure::{Failure, UNABLE},
+    failure::{self, Failure, UNABLE},
     isolation::{self, Isolation},
     report::{
         file::{Format, ReportFile},
@@ -163,9 +163,15 @@ fn run(job: &Job, isolation: &Isolation, control: &OwnedFd) -> anyhow::Result<Ex
         return find_grace(job, isolation, control);
     }
     let Some(record) = check(job, &job.settings, isolation, control, job.out.as_deref(), false)? else {
-        return Ok(ExitCode::from(UNABLE));
+        return Ok(stopped());
     };
     show(job, &record)
+}
+
+/// A person has stopped it.
+fn stopped() -> ExitCode {
+    failure::warn("the check was stopped before its end, and proves nothing");
+    ExitCode::from(UNABLE)
 }
 
 /// The shortest grace period in each seat.
@@ -189,7 +195,7 @@ fn find_grace(job: &Job, isolation: &Isolation, control: &OwnedFd) -> anyhow::Re
                 fs::create_dir(out).map_err(|error| Failure::of_io("make", out, &error))?;
             }
             let Some(record) = check(job, &settings, isolation, control, out.as_deref(), quiet)? else {
-                return Ok(ExitCode::from(UNABLE));
+                return Ok(stopped());
             };
             if let Some(out) = &out {
                 told.note(write(&out.join(RECORD), &json::line(&record)?));

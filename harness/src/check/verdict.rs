@@ -11,6 +11,8 @@ mod usual;
 use scenarios::{Signal, Status};
 
 use self::ends::asked_for_sigkill;
+use std::collections::BTreeSet;
+
 pub use self::{
     ends::{Cut, app_was_cut, outlived, top_was_killed},
     usual::Usual,
@@ -323,8 +325,8 @@ fn remarks(
         remarks.push("An idle connection kept others waiting: the idle ones were given up.".to_owned());
     } else if let Some(dropped_us) = waited_for_idle(observed) {
         remarks.push(format!(
-            "It ended only when an idle connection was given up, {} after the signal: while a client keeps one open, it \
-             may go on.",
+            "It ended only when this check gave up an idle connection, {} after the signal: while a client keeps one open, \
+             it may go on.",
             settings::time(dropped_us.unsigned_abs())
         ));
     }
@@ -346,9 +348,29 @@ fn remarks(
         ));
     }
     let completed: Vec<_> = counts.iter().filter(|(_, request)| request.fate == Fate::Completed).collect();
-    if !completed.is_empty() && completed.iter().all(|(_, request)| request.status >= Some(400)) {
-        let status = completed[0].1.status.unwrap_or_default();
+    let answered = |template: Option<usize>| {
+        completed
+            .iter()
+            .map(|(_, request)| request)
+            .filter(move |request| template.is_none_or(|it| it == request.template))
+    };
+    let in_vain = |template| {
+        let first = answered(template).next()?.status;
+        first.filter(|_| answered(template).all(|request| request.status >= Some(400)))
+    };
+    if let Some(status) = in_vain(None) {
         remarks.push(format!("No request was answered with success ({status}): is it the right --request?"));
+    } else {
+        let templates: BTreeSet<usize> = completed.iter().map(|(_, request)| request.template).collect();
+        for template in templates {
+            let asked = settings.requests.iter().chain(&settings.slow_requests).nth(template);
+            if let (Some(status), Some(asked)) = (in_vain(Some(template)), asked) {
+                remarks.push(format!(
+                    "{} {} was not once answered with success ({status}): is it the right request?",
+                    asked.method, asked.path
+                ));
+            }
+        }
     }
     if observed.client.skipped_busy > 0 {
         let since = match observed.client.limit {

@@ -53,7 +53,7 @@ fn that_a_server_waited_for_idle_connections_is_told() {
         "{}",
         found.text
     );
-    assert!(found.text.contains("the idle connections were given up, 4.5 s after the signal"), "{}", found.text);
+    assert!(found.text.contains("gave up their idle connections, 4.5 s after the signal"), "{}", found.text);
     trials.iter_mut().for_each(|trial| trial.waited_for_idle = false);
     let found = Found::new(10_000, trials, answer, &records[1]).unwrap();
     assert!(!found.text.contains("idle"), "{}", found.text);

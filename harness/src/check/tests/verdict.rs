@@ -224,10 +224,13 @@ fn what_is_said_beside_the_verdict() {
     // Who was at work until after an idle connection was given up did not wait for that one.
     let mut ends = drill(true, &[row(APP, Caught, OK, Some(1_900))]).closed(5);
     ends.idle.silent.dropped_us = Some(1_500_000);
-    assert!(!says(&ends, "only when an idle connection"), "it took its time");
+    assert!(!says(&ends, "only when this check gave up an idle connection"), "it took its time");
     ends.idle.silent.dropped_us = Some(1_750_000);
-    assert!(says(&ends, "only when an idle connection"));
-    assert!(!says(&ends.request(-50, 1_890, Fate::Completed, Some(200)), "only when an idle connection"));
+    assert!(says(&ends, "only when this check gave up an idle connection"));
+    assert!(!says(
+        &ends.request(-50, 1_890, Fate::Completed, Some(200)),
+        "only when this check gave up an idle connection"
+    ));
 }
 
 #[test]
@@ -243,6 +246,20 @@ fn what_is_said_of_a_slow_request_that_was_not_slow_enough() {
     assert!(!says(&slow, "see --slow-request"));
     let two = Settings { requests: vec!["/a".parse().unwrap(), "/b".parse().unwrap()], ..settings() };
     assert!(says(&two, "No request was in flight when the signal came: see --slow-request."));
+}
+
+#[test]
+fn a_request_that_is_never_answered_with_success_is_named() {
+    let drained = drill(true, &[row(APP, Caught, OK, Some(700))]).served(3);
+    let mut observed = drained.request(-90, -20, Fate::Completed, Some(404));
+    observed.requests.last_mut().unwrap().template = 1;
+    let two =
+        Settings { requests: vec!["/a".parse().unwrap()], slow_requests: vec!["/b".parse().unwrap()], ..settings() };
+    let remarks = |observed: &Observed| verdict::judge(&two, observed).remarks.concat();
+    assert!(remarks(&observed).contains("GET /b was not once answered with success (404)"), "{}", remarks(&observed));
+    observed = observed.request(-80, -10, Fate::Completed, Some(200));
+    observed.requests.last_mut().unwrap().template = 1;
+    assert!(!remarks(&observed).contains("with success"), "{}", remarks(&observed));
 }
 
 #[test]

@@ -282,7 +282,7 @@ fn a_grace_period_is_not_found_short_for_letting_go_of_idle_connections_sooner()
     let grace_ms = found["answer"]["shortest"]["grace_ms"].as_u64().unwrap_or_else(|| panic!("{document}"));
     assert!((900..=1500).contains(&grace_ms), "{document}");
     let text = found["text"].as_str().unwrap();
-    assert!(text.contains("only when the idle connections were given up, 900 ms after the signal"), "{text}");
+    assert!(text.contains("only when the drills gave up their idle connections, 900 ms after the signal"), "{text}");
 }
 
 #[test]
