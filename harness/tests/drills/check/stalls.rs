@@ -19,7 +19,8 @@ const STALL: Duration = Duration::from_millis(1500);
 fn a_check_that_stands_still_for_a_moment_before_the_signal_proves_all_the_same() {
     let rig = Rig::new();
     let (command, served) = (server::command(), rig.path("served"));
-    let habits = format!("linger=0 tell={}", served.display());
+    // Its patience is longer than the stall, which can come between a connection and what is sent on it.
+    let habits = format!("linger=0 patience=3000 tell={}", served.display());
     // A stall of that length is half of all, or comes in between and not at the end.
     let options = ["--as", "pid1", "--signal-at", "4s", "--grace", "8s", "--routing-lag", "0ms"];
     let running = rig.start(rig.command(&words(&options, &command)).env(server::HABITS, habits));
